@@ -1,0 +1,145 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+// Condition types of the status.
+const (
+	// ConditionReady is True when every named cluster has confirmed the current
+	// revision and reports it healthy.
+	ConditionReady = "Ready"
+	// ConditionReconciling exists, and is True, while the controller or a
+	// cluster still has something to do.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled exists, and is True, while a user must mend something
+	// before anything can be propagated.
+	ConditionStalled = "Stalled"
+)
+
+// Reasons of the Ready condition that speak of the object as a whole. When
+// the object as a whole is in order and single clusters are not, the reason
+// of Ready is that of the worst row.
+const (
+	// ReasonPropagated means that every cluster has confirmed the current
+	// revision and reports it healthy.
+	ReasonPropagated = "Propagated"
+	// ReasonResourceNotFound means that the named resource does not exist.
+	// Clusters keep the revision they have.
+	ReasonResourceNotFound = "ResourceNotFound"
+	// ReasonResourceKindNotFound means that the Karmada API server does not
+	// serve the named apiVersion and kind. Clusters keep the revision they have.
+	ReasonResourceKindNotFound = "ResourceKindNotFound"
+	// ReasonResourceScopeMismatch means that a DirectPropagation names a
+	// cluster-scoped kind.
+	ReasonResourceScopeMismatch = "ResourceScopeMismatch"
+	// ReasonResourceNotPropagatable means that the kind, or this object of it,
+	// must not travel.
+	ReasonResourceNotPropagatable = "ResourceNotPropagatable"
+	// ReasonNamespaceReserved means that the namespace belongs to Karmada or
+	// Kubernetes and is not propagated.
+	ReasonNamespaceReserved = "NamespaceReserved"
+	// ReasonResourceReadFailed means that the resource, or the API that serves
+	// it, could not be read. Nothing is deleted because of that.
+	ReasonResourceReadFailed = "ResourceReadFailed"
+	// ReasonRenderFailed means that no Work can be made of the resource.
+	ReasonRenderFailed = "RenderFailed"
+	// ReasonDeleting means that the DirectPropagation is being deleted and
+	// clusters are still to be cleaned up.
+	ReasonDeleting = "Deleting"
+)
+
+// Reasons of a row.
+const (
+	// ReasonApplied means that the cluster has confirmed the current revision
+	// and reports it healthy.
+	ReasonApplied = "Applied"
+	// ReasonApplying means that the current revision is on its way to the
+	// cluster, which has not confirmed it yet.
+	ReasonApplying = "Applying"
+	// ReasonApplyFailed means that the cluster refused the current revision.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonHealthUnknown means that the cluster has confirmed the current
+	// revision and has not reported its health yet.
+	ReasonHealthUnknown = "HealthUnknown"
+	// ReasonUnhealthy means that the cluster has confirmed the current revision
+	// and reports it not healthy.
+	ReasonUnhealthy = "Unhealthy"
+	// ReasonSuspended means that propagation to the cluster is suspended.
+	ReasonSuspended = "Suspended"
+	// ReasonConflict means that somebody else already propagates this resource
+	// to the cluster. Nothing of theirs is touched.
+	ReasonConflict = "Conflict"
+	// ReasonWriteFailed means that the Karmada API server refused a write that
+	// this row needs.
+	ReasonWriteFailed = "WriteFailed"
+	// ReasonAPINotEnabled means that the cluster does not serve the kind.
+	ReasonAPINotEnabled = "APINotEnabled"
+	// ReasonClusterNotFound means that no Cluster of this name is registered.
+	ReasonClusterNotFound = "ClusterNotFound"
+	// ReasonClusterNotReady means that Karmada has lost contact with the
+	// cluster; what it runs now is not known.
+	ReasonClusterNotReady = "ClusterNotReady"
+	// ReasonClusterTerminating means that the cluster is being unregistered.
+	ReasonClusterTerminating = "ClusterTerminating"
+	// ReasonRemoving means that the resource is being removed from the cluster.
+	ReasonRemoving = "Removing"
+	// ReasonRemovalBlocked means that the resource cannot be removed from the
+	// cluster until Karmada reaches the cluster again.
+	ReasonRemovalBlocked = "RemovalBlocked"
+)
+
+// Labels and annotations. All but the last are put on Works by the
+// controller and are not meant for users.
+const (
+	// OwnerUIDLabel is, on a Work, the UID of the object that owns it.
+	OwnerUIDLabel = GroupName + "/owner-uid"
+	// OwnerKindAnnotation is, on a Work, the kind of the object that owns it.
+	OwnerKindAnnotation = GroupName + "/owner-kind"
+	// OwnerNamespaceAnnotation is, on a Work, the namespace of the object that
+	// owns it; absent when that object is cluster-scoped.
+	OwnerNamespaceAnnotation = GroupName + "/owner-namespace"
+	// OwnerNameAnnotation is, on a Work, the name of the object that owns it.
+	OwnerNameAnnotation = GroupName + "/owner-name"
+	// ConfirmedRevisionAnnotation is, on a Work, the revision that the cluster
+	// had confirmed when the Work was written last.
+	ConfirmedRevisionAnnotation = GroupName + "/confirmed-revision"
+	// ClusterReadySinceAnnotation is, on a Work, since when the cluster was
+	// Ready when the Work was written last. A later time means that contact
+	// was lost in between, and that the Work wants a fresh attempt.
+	ClusterReadySinceAnnotation = GroupName + "/cluster-ready-since"
+
+	// AbandonUnreachableAnnotation, with the value "true" on an object that is
+	// being deleted, lets it go although clusters that are not Ready could not
+	// be cleaned up.
+	AbandonUnreachableAnnotation = GroupName + "/abandon-unreachable"
+)
+
+// CleanupFinalizer holds an object until its Works are gone.
+const CleanupFinalizer = GroupName + "/cleanup"
+
+// Reasons of Events that are not reasons of the status.
+const (
+	// EventClustersAbandoned records which clusters were not cleaned up when
+	// the object was let go.
+	EventClustersAbandoned = "ClustersAbandoned"
+)
+
+const (
+	// MaxClusterRows is how many rows the status has at most.
+	MaxClusterRows = 256
+	// MaxMessageLength is how long the message of a row is at most, in bytes.
+	MaxMessageLength = 256
+)

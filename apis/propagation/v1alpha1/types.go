@@ -1,0 +1,314 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=directpropagations,scope=Namespaced,shortName=dp,categories={karmada-io}
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.resource.name`,description="Name of the resource that is propagated."
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resource.kind`,priority=1,description="Kind of the resource that is propagated."
+// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that run the current revision in good health, out of all named clusters."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every cluster has confirmed the current revision and reports it healthy."
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why Ready is what it is, in one word."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the DirectPropagation was created."
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="Why Ready is what it is, in one sentence."
+
+// DirectPropagation propagates one namespaced resource of the Karmada control
+// plane to the clusters that it names. The resource lives in the namespace of
+// the DirectPropagation.
+type DirectPropagation struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec says which resource goes to which clusters.
+	// +required
+	Spec PropagationSpec `json:"spec,omitzero"`
+
+	// status says, cluster by cluster, what is applied there. It is written by
+	// the controller alone; observedGeneration -1 means that the controller has
+	// not seen the object yet.
+	// +kubebuilder:default={"observedGeneration":-1}
+	// +optional
+	Status PropagationStatus `json:"status,omitempty,omitzero"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// DirectPropagationList is a list of DirectPropagations.
+type DirectPropagationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the DirectPropagations.
+	Items []DirectPropagation `json:"items"`
+}
+
+// PropagationSpec says which resource goes to which clusters.
+type PropagationSpec struct {
+	// resource names the resource to propagate. It may be changed: the old
+	// resource is withdrawn from a cluster once the new one is written for it.
+	// +required
+	Resource ResourceReference `json:"resource,omitzero"`
+
+	// clusters are the member clusters that get the resource. A cluster that is
+	// taken off the list loses the resource, unless preserveResourcesOnDeletion
+	// is true.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=5000
+	// +required
+	Clusters []TargetCluster `json:"clusters,omitempty"`
+
+	// conflictResolution says what to do with an object of the same name that a
+	// cluster already has and that Karmada does not manage: Abort leaves it
+	// alone and reports the cluster as failed, Overwrite takes it over.
+	// +kubebuilder:default=Abort
+	// +optional
+	ConflictResolution ConflictResolution `json:"conflictResolution,omitempty"`
+
+	// preserveResourcesOnDeletion keeps the resource on the clusters when the
+	// DirectPropagation is deleted or a cluster is taken off the list. By
+	// default the resource is removed from them.
+	// +optional
+	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
+
+	// suspension stops changes from travelling to some or all clusters. What
+	// the clusters run stays as it is.
+	// +optional
+	Suspension Suspension `json:"suspension,omitempty,omitzero"`
+}
+
+// ResourceReference names a resource of the Karmada control plane. A
+// namespaced resource is always taken from the namespace of the object that
+// names it.
+type ResourceReference struct {
+	// apiVersion is the group and version of the resource: v1, apps/v1.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a version or group/version in lower case, for example v1 or apps/v1"
+	// +required
+	APIVersion string `json:"apiVersion,omitempty"`
+
+	// kind is the kind of the resource: Deployment, ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$')",message="must be a kind, letters and digits only, for example Deployment"
+	// +required
+	Kind string `json:"kind,omitempty"`
+
+	// name is the name of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self != '.' && self != '..' && !self.contains('/') && !self.contains('%')",message="must be the name of a resource: not '.' or '..', and without '/' and '%'"
+	// +required
+	Name string `json:"name,omitempty"`
+}
+
+// TargetCluster is a member cluster that gets the resource.
+type TargetCluster struct {
+	// name is the name of the Karmada Cluster object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=48
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +required
+	Name string `json:"name,omitempty"`
+}
+
+// ConflictResolution says what to do with an object that a cluster already
+// has and that Karmada does not manage.
+// +kubebuilder:validation:Enum=Abort;Overwrite
+type ConflictResolution string
+
+const (
+	// ConflictAbort leaves the existing object alone.
+	ConflictAbort ConflictResolution = "Abort"
+	// ConflictOverwrite takes the existing object over.
+	ConflictOverwrite ConflictResolution = "Overwrite"
+)
+
+// Suspension stops changes from travelling to clusters.
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!(has(self.dispatching) && self.dispatching && has(self.dispatchingOnClusters))",message="dispatching: true suspends every cluster; name single clusters in dispatchingOnClusters without it"
+type Suspension struct {
+	// dispatching, when true, suspends all clusters.
+	// +optional
+	Dispatching *bool `json:"dispatching,omitempty"`
+
+	// dispatchingOnClusters suspends the clusters that it names.
+	// +optional
+	DispatchingOnClusters SuspendClusters `json:"dispatchingOnClusters,omitempty,omitzero"`
+}
+
+// SuspendClusters names clusters that are suspended.
+// +kubebuilder:validation:MinProperties=1
+type SuspendClusters struct {
+	// clusterNames are names of Karmada Cluster objects.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=5000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=48
+	// +optional
+	ClusterNames []string `json:"clusterNames,omitempty"`
+}
+
+// PropagationStatus says what is applied where. It follows kstatus: an object
+// is done when observedGeneration is its generation and Ready is True.
+type PropagationStatus struct {
+	// observedGeneration is the generation of the object that this status
+	// speaks of; -1 when the controller has not seen the object yet.
+	// +kubebuilder:validation:Minimum=-1
+	// +optional
+	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, and while they are True, Reconciling and Stalled.
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	// +patchStrategy=merge
+	// +patchMergeKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+
+	// summary counts the named clusters by their state.
+	// +optional
+	Summary *Summary `json:"summary,omitempty"`
+
+	// clusters has a row per cluster, the worst first, 256 rows at most.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Clusters []ClusterStatus `json:"clusters,omitempty"`
+
+	// omitted counts the clusters that have no row because there are more than
+	// 256. The summary counts them all.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Omitted *int32 `json:"omitted,omitempty"`
+}
+
+// Summary counts the clusters that the spec names. applied, failed, pending
+// and unreachable add up to clusters.
+type Summary struct {
+	// progress is, for people, how many clusters run the current revision in
+	// good health, out of all: 3/4.
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=16
+	// +required
+	Progress string `json:"progress,omitempty"`
+
+	// clusters is the number of clusters that the spec names.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Clusters *int32 `json:"clusters,omitempty"`
+
+	// applied is the number of clusters that have confirmed the current
+	// revision, healthy or not.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Applied *int32 `json:"applied,omitempty"`
+
+	// healthy is the number of clusters that have confirmed the current
+	// revision and report it healthy.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Healthy *int32 `json:"healthy,omitempty"`
+
+	// failed is the number of clusters whose row is False.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Failed *int32 `json:"failed,omitempty"`
+
+	// pending is the number of clusters that have not answered yet.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Pending *int32 `json:"pending,omitempty"`
+
+	// unreachable is the number of clusters that Karmada calls not Ready.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Unreachable *int32 `json:"unreachable,omitempty"`
+}
+
+// Health is what a cluster says of the health of the resource.
+// +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
+type Health string
+
+const (
+	// HealthHealthy means that the cluster reports the resource healthy.
+	HealthHealthy Health = "Healthy"
+	// HealthUnhealthy means that the cluster reports the resource not healthy.
+	HealthUnhealthy Health = "Unhealthy"
+	// HealthUnknown means that the cluster has not reported on the current
+	// revision, or that its report cannot be trusted now.
+	HealthUnknown Health = "Unknown"
+)
+
+// ClusterStatus is the row of one cluster.
+type ClusterStatus struct {
+	// name is the name of the Karmada Cluster object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=48
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// applied is True when the cluster has confirmed the current revision,
+	// False when it cannot or may not get it, Unknown when it has not answered
+	// or cannot be asked.
+	// +kubebuilder:validation:Enum=True;False;Unknown
+	// +required
+	Applied metav1.ConditionStatus `json:"applied,omitempty"`
+
+	// health is what the cluster says of the health of the resource.
+	// +required
+	Health Health `json:"health,omitempty"`
+
+	// reason says in one word why the row is what it is.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	Reason string `json:"reason,omitempty"`
+
+	// message says in a sentence why the row is what it is, 256 bytes at most.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// revision is the content hash of the manifest that the cluster confirmed
+	// last. While a newer one is on its way, it is still the old one.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// lastTransitionTime is when applied, health or reason last changed.
+	// +required
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+}

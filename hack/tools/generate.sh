@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Copyright The Karmada Direct Authors.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+# Regenerates, in place, everything that is made from the Go types of apis/:
+# deep copies, CRDs, typed clients. The tools are built from the versions that
+# hack/tools/go.mod pins; nothing is downloaded but Go modules.
+set -o errexit -o nounset -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+readonly module=github.com/karmada-direct/karmada-direct
+readonly header=hack/boilerplate.go.txt
+readonly api=propagation/v1alpha1
+
+bin=$(pwd)/bin
+go -C hack/tools build -o "${bin}/" tool
+
+echo "deep copies: apis/${api}"
+"${bin}/controller-gen" "object:headerFile=${header}" paths=./apis/propagation/...
+
+echo "CRDs: apis/crds"
+# Generated into an empty directory, so that a kind that was renamed or removed
+# leaves no file behind.
+crds=$(mktemp -d)
+trap 'rm -rf "${crds}"' EXIT
+"${bin}/controller-gen" crd:generateEmbeddedObjectMeta=false paths=./apis/propagation/... "output:crd:dir=${crds}"
+mkdir -p apis/crds
+rm -f apis/crds/*.yaml
+cp "${crds}"/*.yaml apis/crds/
+
+echo "clients: apis/client"
+# applyconfiguration-gen first: the clientset refers to its output. The old
+# output goes first, for the same reason as above.
+rm -rf apis/client
+"${bin}/applyconfiguration-gen" \
+  --go-header-file "${header}" \
+  --output-dir apis/client/applyconfiguration \
+  --output-pkg "${module}/apis/client/applyconfiguration" \
+  "${module}/apis/${api}"
+"${bin}/client-gen" \
+  --go-header-file "${header}" \
+  --clientset-name versioned \
+  --input-base "${module}/apis" \
+  --input "${api}" \
+  --apply-configuration-package "${module}/apis/client/applyconfiguration" \
+  --output-dir apis/client/clientset \
+  --output-pkg "${module}/apis/client/clientset"
+"${bin}/lister-gen" \
+  --go-header-file "${header}" \
+  --output-dir apis/client/listers \
+  --output-pkg "${module}/apis/client/listers" \
+  "${module}/apis/${api}"
+"${bin}/informer-gen" \
+  --go-header-file "${header}" \
+  --versioned-clientset-package "${module}/apis/client/clientset/versioned" \
+  --listers-package "${module}/apis/client/listers" \
+  --output-dir apis/client/informers \
+  --output-pkg "${module}/apis/client/informers" \
+  "${module}/apis/${api}"
