@@ -1,0 +1,111 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Mode is how Karmada reaches a member cluster.
+type Mode string
+
+const (
+	// Push members are driven by karmada-controller-manager.
+	Push Mode = "push"
+	// Pull members run a karmada-agent of their own.
+	Pull Mode = "pull"
+)
+
+// Member is one member cluster of a fleet.
+type Member struct {
+	Name string `json:"name"`
+	Mode Mode   `json:"mode"`
+	// Unjoined says that `fleet unjoin` took the member out of Karmada. Its
+	// agent then stays stopped, or it would register the member again.
+	Unjoined bool `json:"unjoined,omitempty"`
+}
+
+// ComponentArg is an extra argument for every process called Component or
+// running the program Component.
+type ComponentArg struct {
+	Component string `json:"component"`
+	Arg       string `json:"arg"`
+}
+
+// Config is what the user of `fleet up` decides.
+type Config struct {
+	Name          string         `json:"name"`
+	Members       []Member       `json:"members"`
+	ComponentArgs []ComponentArg `json:"componentArgs,omitempty"`
+}
+
+const (
+	defaultName    = "demo"
+	defaultMembers = "member1=push,member2=pull"
+)
+
+// A member's name becomes a Karmada Cluster (at most 48 characters), a
+// kubeconfig context, and a part of file and process names.
+var namePattern = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,46}[a-z0-9])?$`)
+
+// parseMembers reads "member1=push,member2=pull"; a name alone means push.
+func parseMembers(s string) ([]Member, error) {
+	var members []Member
+	seen := map[string]bool{}
+	for item := range strings.SplitSeq(s, ",") {
+		name, mode, found := strings.Cut(strings.TrimSpace(item), "=")
+		if !found {
+			mode = string(Push)
+		}
+		switch {
+		case name == groupKarmada || name == programEtcd:
+			return nil, fmt.Errorf("member name %q is taken by the control plane's own processes", name)
+		case !namePattern.MatchString(name):
+			return nil, fmt.Errorf("member name %q: want lower-case letters, digits and dashes, a letter first, at most 48 characters", name)
+		case seen[name]:
+			return nil, fmt.Errorf("member %q is named twice", name)
+		case Mode(mode) != Push && Mode(mode) != Pull:
+			return nil, fmt.Errorf("member %s: mode %q is neither push nor pull", name, mode)
+		}
+		seen[name] = true
+		members = append(members, Member{Name: name, Mode: Mode(mode)})
+	}
+	return members, nil
+}
+
+// parseComponentArgs reads values like "karmada-controller-manager=--v=4".
+func parseComponentArgs(values []string) ([]ComponentArg, error) {
+	var args []ComponentArg
+	for _, value := range values {
+		component, arg, found := strings.Cut(value, "=")
+		if !found || component == "" || !strings.HasPrefix(arg, "-") {
+			return nil, fmt.Errorf("component argument %q: want COMPONENT=--flag=value", value)
+		}
+		args = append(args, ComponentArg{Component: component, Arg: arg})
+	}
+	return args, nil
+}
+
+func formatMembers(members []Member) string {
+	items := make([]string, len(members))
+	for i, m := range members {
+		items[i] = fmt.Sprintf("%s=%s", m.Name, m.Mode)
+	}
+	return strings.Join(items, ",")
+}

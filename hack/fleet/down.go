@@ -1,0 +1,62 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// down ends all processes of a fleet and deletes its folder.
+func down(ctx context.Context, dir string, out *progress) error {
+	state, lock, err := lockState(ctx, dir)
+	if errors.Is(err, errNoFleet) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	if err := state.stopAll(state.Processes, syscall.SIGTERM); err != nil {
+		return fmt.Errorf("ending fleet %s: %w", state.Name, err)
+	}
+	fleets, err := openRegistry()
+	if err != nil {
+		return err
+	}
+	if err := fleets.remove(ctx, dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("deleting the fleet's folder: %w", err)
+	}
+	// The folder of all fleets goes with the last one; while it holds others,
+	// this fails, as it should.
+	_ = os.Remove(filepath.Dir(dir))
+	out.println("Fleet %s is down, %s is deleted.", state.Name, dir)
+	return nil
+}
+
+// stopAll ends processes, each after those that need it, so that none logs
+// errors about what ended before it.
+func (s *State) stopAll(processes []*Process, signal syscall.Signal) error {
+	return inReverse(processes, func(p *Process) error { return s.stop(p, signal) })
+}

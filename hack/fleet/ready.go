@@ -1,0 +1,75 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// newReadyCheck makes a function that asks a process once whether it is ready.
+func newReadyCheck(p *Process) (func(context.Context) error, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if p.CAFile != "" {
+		ca, err := os.ReadFile(p.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the CA of %s: %w", p.Name, err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("reading the CA of %s: no certificate in %s", p.Name, p.CAFile)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	}
+	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	return func(ctx context.Context) error { return getOK(ctx, client, p.ReadyURL) }, nil
+}
+
+func getOK(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s: %s", url, response.Status, strings.TrimSpace(string(body)))
+	}
+	return nil
+}
+
+// tail is the last lines of a log file.
+func tail(path string, lines int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
+	return "  " + string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n  ")))
+}

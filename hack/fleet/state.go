@@ -1,0 +1,153 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// State is a fleet as `fleet up` made it, kept in fleet.json of its folder:
+// all that the other commands need.
+type State struct {
+	Config
+	Dir string `json:"dir"`
+	// Bin holds the programs, Manifests what is installed into Karmada.
+	Bin       string     `json:"bin"`
+	Manifests string     `json:"manifests"`
+	Processes []*Process `json:"processes"`
+
+	mu sync.Mutex // guards identities of processes and saving
+}
+
+var errNoFleet = errors.New("no fleet here")
+
+func statePath(dir string) string { return filepath.Join(dir, "fleet.json") }
+
+// newState lays out a fleet and saves it. Nothing runs yet.
+func newState(config Config, dir string, build Build, taken map[int]bool) (*State, error) {
+	// Lay it out once to learn how many ports it takes.
+	count := 0
+	if _, err := topology(config, dir, func() int { count++; return count }); err != nil {
+		return nil, err
+	}
+	ports, err := choosePorts(count, taken, portIsFree)
+	if err != nil {
+		return nil, err
+	}
+	processes, err := topology(config, dir, func() int {
+		port := ports[0]
+		ports = ports[1:]
+		return port
+	})
+	if err != nil {
+		return nil, err
+	}
+	state := &State{Config: config, Dir: dir, Bin: build.Bin, Manifests: build.Manifests, Processes: processes}
+	return state, state.save()
+}
+
+func loadState(dir string) (*State, error) {
+	data, err := os.ReadFile(statePath(dir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errNoFleet
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the fleet's state: %w", err)
+	}
+	state := &State{}
+	if err := json.Unmarshal(data, state); err != nil {
+		return nil, fmt.Errorf("reading the fleet's state from %s: %w", statePath(dir), err)
+	}
+	return state, nil
+}
+
+// lockState loads the state of a fleet for a command that changes it; two such
+// commands never run at once. The caller releases the lock.
+func lockState(ctx context.Context, dir string) (*State, *fileLock, error) {
+	if _, err := os.Stat(statePath(dir)); errors.Is(err, os.ErrNotExist) {
+		return nil, nil, errNoFleet
+	}
+	lock, err := lockDir(ctx, dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, errNoFleet
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := loadState(dir)
+	if err != nil {
+		lock.release()
+		return nil, nil, err
+	}
+	return state, lock, nil
+}
+
+func (s *State) save() error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeFile(statePath(s.Dir), append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("saving the fleet's state: %w", err)
+	}
+	return nil
+}
+
+// setIdentity notes which process of the machine p is, at once, so that it can
+// be found whatever happens to this program next.
+func (s *State) setIdentity(p *Process, identity *Identity) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.Identity = identity
+	return s.save()
+}
+
+func (s *State) ports() []int {
+	var ports []int
+	for _, p := range s.Processes {
+		ports = append(append(ports, p.Port), p.OtherPorts...)
+	}
+	return ports
+}
+
+func (s *State) process(name string) *Process {
+	if i := slices.IndexFunc(s.Processes, func(p *Process) bool { return p.Name == name }); i >= 0 {
+		return s.Processes[i]
+	}
+	return nil
+}
+
+func (s *State) member(name string) (*Member, error) {
+	for i := range s.Members {
+		if s.Members[i].Name == name {
+			return &s.Members[i], nil
+		}
+	}
+	return nil, fmt.Errorf("fleet %s has no member %q, only %s", s.Name, name, formatMembers(s.Members))
+}
+
+// kubeconfig is the admin kubeconfig of Karmada or of a member.
+func (s *State) kubeconfig(plane string) string { return kubeconfigPath(s.Dir, plane) }
+
+func (s *State) program(name string) string { return filepath.Join(s.Bin, name) }

@@ -1,0 +1,405 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// Programs, by the names `fleet build` gives them.
+const (
+	programEtcd                     = "etcd"
+	programKubeAPIServer            = "kube-apiserver"
+	programKubeControllerManager    = "kube-controller-manager"
+	programKubeScheduler            = "kube-scheduler"
+	programKubectl                  = "kubectl"
+	programKwok                     = "kwok"
+	programKarmadaAggregated        = "karmada-aggregated-apiserver"
+	programKarmadaControllerManager = "karmada-controller-manager"
+	programKarmadaScheduler         = "karmada-scheduler"
+	programKarmadaWebhook           = "karmada-webhook"
+	programKarmadaAgent             = "karmada-agent"
+	programKarmadactl               = "karmadactl"
+)
+
+const (
+	// groupKarmada is the group of the Karmada control plane's processes; a
+	// member's processes are in the group of the member's name.
+	groupKarmada = "karmada"
+	// karmadaContext is the kubeconfig context of the Karmada API server, the
+	// name that Karmada's own scripts use.
+	karmadaContext = "karmada-apiserver"
+)
+
+// Steps of the setup that are no processes, but which processes wait for.
+const (
+	stepCRDs       = "Karmada's CRDs"
+	stepClusterAPI = "Karmada's cluster API"
+	stepWebhooks   = "Karmada's webhook configurations"
+)
+
+// Process is one process of a fleet: what to run and what is known of it.
+type Process struct {
+	// Name is unique in the fleet; Group is what `fleet stop` and `fleet start`
+	// also take: the member's name, or "karmada".
+	Name    string   `json:"name"`
+	Group   string   `json:"group"`
+	Program string   `json:"program"`
+	Args    []string `json:"args"`
+	// Port is the one it serves on, and the one that is asked for readiness.
+	Port int `json:"port"`
+	// OtherPorts are those for metrics, peers and the like.
+	OtherPorts []int  `json:"otherPorts,omitempty"`
+	Log        string `json:"log"`
+	// ReadyURL answers 200 when the process can do its work. An https one is
+	// verified with CAFile.
+	ReadyURL string `json:"readyURL"`
+	CAFile   string `json:"caFile,omitempty"`
+	// Needs are the processes and steps that come first.
+	Needs []string `json:"needs,omitempty"`
+	// Identity is nil while the process is stopped on purpose or never ran.
+	Identity *Identity `json:"identity,omitempty"`
+}
+
+// plane is a Kubernetes control plane: Karmada's, or a member's.
+type plane struct {
+	name       string // karmada, or the member's name
+	pki        string // folder of its certificates
+	kubeconfig string
+	port       int // of its API server
+	etcd       int
+}
+
+func (p plane) file(name string) string { return filepath.Join(p.pki, name) }
+
+// apiServer is the name of the plane's API server process.
+func (p plane) apiServer() string {
+	if p.name == groupKarmada {
+		return karmadaContext
+	}
+	return p.name + "-" + programKubeAPIServer
+}
+
+func (p plane) controllerManager() string { return p.name + "-" + programKubeControllerManager }
+
+// topology lays out every process of a fleet in the folder dir. It is pure: the
+// ports come from nextPort.
+func topology(config Config, dir string, nextPort func() int) ([]*Process, error) {
+	t := &layout{dir: dir, nextPort: nextPort}
+	etcd := t.etcd()
+	t.karmada(t.plane(groupKarmada, etcd.Port))
+	for _, member := range config.Members {
+		t.member(member, t.plane(member.Name, etcd.Port))
+	}
+	for _, extra := range config.ComponentArgs {
+		if err := t.addArg(extra); err != nil {
+			return nil, err
+		}
+	}
+	return t.processes, nil
+}
+
+// layout gathers the processes of a fleet.
+type layout struct {
+	dir       string
+	nextPort  func() int
+	processes []*Process
+}
+
+func (t *layout) plane(name string, etcdPort int) plane {
+	return plane{
+		name:       name,
+		pki:        filepath.Join(t.dir, "pki", name),
+		kubeconfig: kubeconfigPath(t.dir, name),
+		port:       t.nextPort(),
+		etcd:       etcdPort,
+	}
+}
+
+func (t *layout) add(p Process) *Process {
+	p.Log = filepath.Join(t.dir, "logs", p.Name+".log")
+	t.processes = append(t.processes, &p)
+	return &p
+}
+
+func (t *layout) addArg(extra ComponentArg) error {
+	found := false
+	for _, p := range t.processes {
+		if p.Name == extra.Component || p.Program == extra.Component {
+			// The last one wins where a flag is given twice.
+			p.Args = append(p.Args, extra.Arg)
+			found = true
+		}
+	}
+	if !found {
+		names := make([]string, len(t.processes))
+		for i, p := range t.processes {
+			names[i] = p.Name
+		}
+		return fmt.Errorf("component argument %s=%s: no component of that name; there are %v", extra.Component, extra.Arg, names)
+	}
+	return nil
+}
+
+// etcd holds the data of all control planes, each under a prefix of its own.
+// Without fsync it loses data only when the machine itself goes down.
+func (t *layout) etcd() *Process {
+	client, peer, metrics := t.nextPort(), t.nextPort(), t.nextPort()
+	return t.add(Process{
+		Name: programEtcd, Group: programEtcd, Program: programEtcd,
+		Port: client, OtherPorts: []int{peer, metrics},
+		ReadyURL: httpURL(metrics, "/readyz"),
+		Args: []string{
+			"--name=fleet",
+			"--data-dir=" + filepath.Join(t.dir, "etcd"),
+			"--unsafe-no-fsync",
+			"--listen-client-urls=" + httpURL(client, ""),
+			"--advertise-client-urls=" + httpURL(client, ""),
+			"--listen-peer-urls=" + httpURL(peer, ""),
+			"--initial-advertise-peer-urls=" + httpURL(peer, ""),
+			"--initial-cluster=fleet=" + httpURL(peer, ""),
+			"--listen-metrics-urls=" + httpURL(metrics, ""),
+			"--log-level=warn",
+		},
+	})
+}
+
+// karmada is the control plane a user would install: an API server, Karmada's
+// own servers, and the few Kubernetes controllers that Karmada asks for.
+func (t *layout) karmada(p plane) {
+	t.apiServer(p,
+		"--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount",
+		"--requestheader-client-ca-file="+p.file("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file="+p.file("front-proxy-client.crt"),
+		"--proxy-client-key-file="+p.file("front-proxy-client.key"),
+	)
+	t.kubeControllerManager(p, "--controllers=namespace,garbagecollector,serviceaccount-token,ttl-after-finished")
+	t.aggregatedAPIServer(p)
+
+	health, metrics := t.nextPort(), t.nextPort()
+	t.add(Process{
+		Name: programKarmadaControllerManager, Group: p.name, Program: programKarmadaControllerManager,
+		Port: health, OtherPorts: []int{metrics},
+		ReadyURL: httpURL(health, "/healthz"),
+		Needs:    []string{p.apiServer(), programKarmadaAggregated, stepCRDs, stepClusterAPI},
+		Args: []string{
+			"--kubeconfig=" + p.kubeconfig,
+			"--leader-elect=false",
+			"--health-probe-bind-address=" + address(health),
+			"--metrics-bind-address=" + address(metrics),
+		},
+	})
+	health, metrics = t.nextPort(), t.nextPort()
+	t.add(Process{
+		Name: programKarmadaScheduler, Group: p.name, Program: programKarmadaScheduler,
+		Port: health, OtherPorts: []int{metrics},
+		ReadyURL: httpURL(health, "/healthz"),
+		Needs:    []string{p.apiServer(), programKarmadaAggregated, stepCRDs, stepClusterAPI},
+		Args: []string{
+			"--kubeconfig=" + p.kubeconfig,
+			"--leader-elect=false",
+			"--health-probe-bind-address=" + address(health),
+			"--metrics-bind-address=" + address(metrics),
+		},
+	})
+	serving, health, metrics := t.nextPort(), t.nextPort(), t.nextPort()
+	t.add(Process{
+		Name: programKarmadaWebhook, Group: p.name, Program: programKarmadaWebhook,
+		Port: serving, OtherPorts: []int{health, metrics},
+		ReadyURL: httpsURL(serving, "/readyz/"), CAFile: p.file("ca.crt"),
+		Needs: []string{p.apiServer(), stepCRDs, stepClusterAPI},
+		Args: []string{
+			"--kubeconfig=" + p.kubeconfig,
+			"--bind-address=" + loopback,
+			"--secure-port=" + strconv.Itoa(serving),
+			"--cert-dir=" + p.pki,
+			"--tls-cert-file-name=server.crt",
+			"--tls-private-key-file-name=server.key",
+			"--health-probe-bind-address=" + address(health),
+			"--metrics-bind-address=" + address(metrics),
+		},
+	})
+}
+
+// aggregatedAPIServer serves cluster.karmada.io behind the API server.
+func (t *layout) aggregatedAPIServer(p plane) {
+	port := t.nextPort()
+	t.add(Process{
+		Name: programKarmadaAggregated, Group: p.name, Program: programKarmadaAggregated,
+		Port:     port,
+		ReadyURL: httpsURL(port, "/readyz"), CAFile: p.file("ca.crt"),
+		Needs: []string{p.apiServer()},
+		Args: []string{
+			"--kubeconfig=" + p.kubeconfig,
+			"--authentication-kubeconfig=" + p.kubeconfig,
+			"--authorization-kubeconfig=" + p.kubeconfig,
+			"--etcd-servers=" + httpURL(p.etcd, ""),
+			"--etcd-prefix=/" + p.name,
+			"--bind-address=" + loopback,
+			"--secure-port=" + strconv.Itoa(port),
+			"--tls-cert-file=" + p.file("server.crt"),
+			"--tls-private-key-file=" + p.file("server.key"),
+			"--audit-log-path=",
+		},
+	})
+}
+
+// member is a whole Kubernetes cluster but for kubelets, which kwok plays.
+func (t *layout) member(m Member, p plane) {
+	t.apiServer(p)
+	t.kubeControllerManager(p, "--controllers=*")
+
+	port := t.nextPort()
+	t.add(Process{
+		Name: p.name + "-" + programKubeScheduler, Group: p.name, Program: programKubeScheduler,
+		Port:     port,
+		ReadyURL: httpsURL(port, "/readyz"), CAFile: p.file("ca.crt"),
+		Needs: []string{p.apiServer()},
+		Args:  kubeComponentArgs(p, port),
+	})
+	port = t.nextPort()
+	t.add(Process{
+		Name: p.name + "-" + programKwok, Group: p.name, Program: programKwok,
+		Port:     port,
+		ReadyURL: httpURL(port, "/healthz"),
+		Needs:    []string{p.apiServer()},
+		Args: []string{
+			"--kubeconfig=" + p.kubeconfig,
+			"--manage-all-nodes=true",
+			"--node-lease-duration-seconds=40",
+			"--node-ip=" + loopback,
+			"--server-address=" + address(port),
+		},
+	})
+	if m.Mode == Pull {
+		t.agent(p)
+	}
+}
+
+// agent registers its member with Karmada and applies Works there.
+func (t *layout) agent(p plane) {
+	health, metrics := t.nextPort(), t.nextPort()
+	t.add(Process{
+		Name: agentOf(p.name), Group: p.name, Program: programKarmadaAgent,
+		Port: health, OtherPorts: []int{metrics},
+		ReadyURL: httpURL(health, "/healthz"),
+		Needs:    []string{p.apiServer(), p.controllerManager(), karmadaContext, programKarmadaAggregated, stepCRDs, stepClusterAPI},
+		Args: []string{
+			"--karmada-kubeconfig=" + kubeconfigPath(t.dir, groupKarmada),
+			"--karmada-context=" + karmadaContext,
+			"--kubeconfig=" + p.kubeconfig,
+			"--cluster-name=" + p.name,
+			"--cluster-api-endpoint=" + httpsURL(p.port, ""),
+			"--leader-elect=false",
+			"--health-probe-bind-address=" + address(health),
+			"--metrics-bind-address=" + address(metrics),
+		},
+	})
+}
+
+func (t *layout) apiServer(p plane, extra ...string) {
+	t.add(Process{
+		Name: p.apiServer(), Group: p.name, Program: programKubeAPIServer,
+		Port:     p.port,
+		ReadyURL: httpsURL(p.port, "/readyz"), CAFile: p.file("ca.crt"),
+		Needs: []string{programEtcd},
+		Args: append([]string{
+			"--etcd-servers=" + httpURL(p.etcd, ""),
+			"--etcd-prefix=/" + p.name,
+			"--bind-address=" + loopback,
+			"--secure-port=" + strconv.Itoa(p.port),
+			// A loopback address is no valid endpoint of the kubernetes Service,
+			// and no Pod ever connects to it here.
+			"--endpoint-reconciler-type=none",
+			"--authorization-mode=Node,RBAC",
+			"--allow-privileged=true",
+			"--service-cluster-ip-range=10.96.0.0/12",
+			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+			"--service-account-key-file=" + p.file("service-account.pub"),
+			"--service-account-signing-key-file=" + p.file("service-account.key"),
+			"--client-ca-file=" + p.file("ca.crt"),
+			"--tls-cert-file=" + p.file("server.crt"),
+			"--tls-private-key-file=" + p.file("server.key"),
+		}, extra...),
+	})
+}
+
+func (t *layout) kubeControllerManager(p plane, extra ...string) {
+	port := t.nextPort()
+	t.add(Process{
+		Name: p.controllerManager(), Group: p.name, Program: programKubeControllerManager,
+		Port:     port,
+		ReadyURL: httpsURL(port, "/healthz"), CAFile: p.file("ca.crt"),
+		Needs: []string{p.apiServer()},
+		Args: append(append(kubeComponentArgs(p, port),
+			"--root-ca-file="+p.file("ca.crt"),
+			"--service-account-private-key-file="+p.file("service-account.key"),
+			"--cluster-signing-cert-file="+p.file("ca.crt"),
+			"--cluster-signing-key-file="+p.file("ca.key"),
+		), extra...),
+	})
+}
+
+// kubeComponentArgs are those that kube-controller-manager and kube-scheduler
+// share. Leader election is off everywhere in a fleet: each runs once, and a
+// lease left by a killed process would hold up its next start.
+func kubeComponentArgs(p plane, port int) []string {
+	return []string{
+		"--kubeconfig=" + p.kubeconfig,
+		"--authentication-kubeconfig=" + p.kubeconfig,
+		"--authorization-kubeconfig=" + p.kubeconfig,
+		"--leader-elect=false",
+		"--bind-address=" + loopback,
+		"--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + p.file("server.crt"),
+		"--tls-private-key-file=" + p.file("server.key"),
+	}
+}
+
+// kubeconfigPath is the admin kubeconfig of a control plane.
+func kubeconfigPath(dir, name string) string { return filepath.Join(dir, name+".kubeconfig") }
+
+func agentOf(member string) string { return member + "-" + programKarmadaAgent }
+
+// selectProcesses finds the processes that names stand for: a process, a
+// member's name, or "karmada".
+func selectProcesses(processes []*Process, names []string) ([]*Process, error) {
+	var selected []*Process
+	for _, name := range names {
+		found := false
+		for _, p := range processes {
+			if p.Name != name && p.Group != name {
+				continue
+			}
+			found = true
+			if !slices.Contains(selected, p) {
+				selected = append(selected, p)
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("no process or member is called %q; `fleet status` lists them", name)
+		}
+	}
+	return selected, nil
+}
