@@ -1,0 +1,140 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// The controller-manager runs the Karmada Direct controller against a Karmada
+// API server.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() {
+	command := newCommand()
+	ctx := ctrl.SetupSignalHandler()
+	if err := command.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	options := defaultOptions()
+	logging := logsv1.NewLoggingConfiguration()
+	root := &cobra.Command{
+		Use:   "controller-manager",
+		Short: "Propagates resources to clusters through Karmada Works",
+		Long: `The controller-manager watches DirectPropagations on a Karmada API server. For
+each of them it keeps one Work per cluster, and reports on it, cluster by
+cluster, what is applied there.
+
+It needs the CustomResourceDefinitions that "install-crds" installs.`,
+		Example: `  # Once, and again after each upgrade:
+  controller-manager install-crds --kubeconfig karmada.kubeconfig
+
+  # Run it outside a cluster, without the leader lock:
+  controller-manager --kubeconfig karmada.kubeconfig --leader-elect=false`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err := logsv1.ValidateAndApply(logging, nil); err != nil {
+				return fmt.Errorf("setting up logging: %w", err)
+			}
+			ctrl.SetLogger(klog.Background())
+			return nil
+		},
+		RunE: func(command *cobra.Command, _ []string) error {
+			defer logs.FlushLogs()
+			if err := options.validate(); err != nil {
+				return err
+			}
+			config, err := options.restConfig()
+			if err != nil {
+				return err
+			}
+			return run(command.Context(), config, options)
+		},
+	}
+	options.addFlags(root.Flags())
+	root.PersistentFlags().StringVar(&options.kubeconfig, "kubeconfig", "",
+		"Path to the kubeconfig of the Karmada API server. Without it, $KUBECONFIG or the identity of the Pod is used.")
+	logsv1.AddFlags(logging, root.PersistentFlags())
+	root.AddCommand(newInstallCommand(options), newVersionCommand())
+	return root
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program, of Karmada and of Go it was built with",
+		Args:  cobra.NoArgs,
+		Run: func(command *cobra.Command, _ []string) {
+			fmt.Fprintf(command.OutOrStdout(), "controller-manager %s\n", version)
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				return
+			}
+			for _, module := range info.Deps {
+				if module.Path == "github.com/karmada-io/karmada" {
+					fmt.Fprintf(command.OutOrStdout(), "karmada %s\n", module.Version)
+				}
+			}
+			fmt.Fprintf(command.OutOrStdout(), "%s\n", info.GoVersion)
+		},
+	}
+}
+
+// restConfig tells how to reach the Karmada API server.
+func (o *options) restConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("loading the kubeconfig of the Karmada API server (--kubeconfig): %w", err)
+	}
+	config.QPS, config.Burst = o.qps, o.burst
+	config.UserAgent = rest.DefaultKubernetesUserAgent()
+	return config, nil
+}
+
+// run runs the controller until ctx is done, and then gives the lease back.
+func run(ctx context.Context, config *rest.Config, options *options) error {
+	mgr, err := newManager(ctx, config, options)
+	if err != nil {
+		return err
+	}
+	mgr.GetLogger().Info("Starting", "version", version, "server", config.Host)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/propagation"
+)
+
+// leaseName names the lease of which one replica at a time is the holder.
+const leaseName = "karmada-direct"
+
+// newScheme knows every kind that this program reads or writes as Go types.
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme,
+		apiextensionsv1.AddToScheme,
+		clusterv1alpha1.Install,
+		workv1alpha1.Install,
+		propagationv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// newManager wires the controller to a Karmada API server.
+func newManager(ctx context.Context, config *rest.Config, options *options) (ctrl.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	cacheOptions, err := propagation.CacheOptions()
+	if err != nil {
+		return nil, fmt.Errorf("setting up the cache: %w", err)
+	}
+	// A client of its own: however much there is to do, the lease is renewed.
+	leaseConfig := rest.CopyConfig(config)
+	leaseConfig.QPS, leaseConfig.Burst = rest.DefaultQPS, rest.DefaultBurst
+	leaseConfig.Timeout = options.renewDeadline / 2
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions,
+		Metrics:                       metricsserver.Options{BindAddress: options.metricsAddress},
+		HealthProbeBindAddress:        options.healthProbeAddress,
+		LeaderElection:                options.leaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       options.leaseNamespace,
+		LeaderElectionConfig:          leaseConfig,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(options.leaseDuration),
+		RenewDeadline:                 ptr.To(options.renewDeadline),
+		RetryPeriod:                   ptr.To(options.retryPeriod),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the Karmada API server %s: %w", config.Host, err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding the health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
+	if err := propagation.SetupWithManager(ctx, mgr, options.controller); err != nil {
+		return nil, fmt.Errorf("setting up the controller: %w", err)
+	}
+	return mgr, nil
+}

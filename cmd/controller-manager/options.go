@@ -1,0 +1,104 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/karmada-direct/karmada-direct/controllers/propagation"
+)
+
+// options are the flags. Where Karmada's controller manager has the same one,
+// it has the same name.
+type options struct {
+	kubeconfig string
+	qps        float32
+	burst      int
+
+	leaderElect        bool
+	leaseDuration      time.Duration
+	renewDeadline      time.Duration
+	retryPeriod        time.Duration
+	leaseNamespace     string
+	metricsAddress     string
+	healthProbeAddress string
+
+	controller propagation.Options
+}
+
+func defaultOptions() *options {
+	return &options{
+		// The API server's own priority and fairness decides who waits.
+		qps: -1, burst: 0,
+		leaderElect:        true,
+		leaseDuration:      15 * time.Second,
+		renewDeadline:      10 * time.Second,
+		retryPeriod:        2 * time.Second,
+		leaseNamespace:     "karmada-system",
+		metricsAddress:     ":8080",
+		healthProbeAddress: ":10357",
+		controller:         propagation.Options{Concurrency: 16, Writers: 32},
+	}
+}
+
+func (o *options) addFlags(flags *pflag.FlagSet) {
+	flags.Float32Var(&o.qps, "kube-api-qps", o.qps,
+		"Requests a second to the Karmada API server; -1 for no limit of our own, so that the API server's priority and fairness decides.")
+	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "Requests that may exceed --kube-api-qps for a moment; wanted when that is above 0.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect,
+		"Hold a lease while working, so that of several replicas one works at a time.")
+	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", o.leaseDuration,
+		"How long other replicas wait after the last renewal of the lease before they take it.")
+	flags.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", o.renewDeadline,
+		"How long the replica that works tries to renew the lease before it stops. Less than the lease duration.")
+	flags.DurationVar(&o.retryPeriod, "leader-elect-retry-period", o.retryPeriod, "How long to wait between attempts to get or renew the lease.")
+	flags.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", o.leaseNamespace,
+		"Namespace of the lease, on the Karmada API server.")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, `Address to serve Prometheus metrics on; "0" for none.`)
+	flags.StringVar(&o.healthProbeAddress, "health-probe-bind-address", o.healthProbeAddress, `Address to serve /healthz and /readyz on; "0" for none.`)
+	flags.IntVar(&o.controller.Concurrency, "concurrent-direct-propagation-syncs", o.controller.Concurrency,
+		"How many DirectPropagations are reconciled at once.")
+	flags.IntVar(&o.controller.Writers, "concurrent-work-writes", o.controller.Writers, "How many Works are written at once, over all DirectPropagations.")
+}
+
+// validate names each flag that cannot be as it is.
+func (o *options) validate() error {
+	var errs []error
+	if o.qps == 0 || o.qps < 0 && o.qps != -1 {
+		errs = append(errs, fmt.Errorf("--kube-api-qps=%v: must be above 0, or -1 for no limit", o.qps))
+	}
+	if o.qps > 0 && o.burst < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: must be at least 1 when --kube-api-qps is above 0", o.burst))
+	}
+	if o.leaderElect && o.renewDeadline >= o.leaseDuration {
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%v: must be less than --leader-elect-lease-duration=%v", o.renewDeadline, o.leaseDuration))
+	}
+	if o.leaderElect && (o.retryPeriod <= 0 || o.retryPeriod >= o.renewDeadline) {
+		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%v: must be above 0 and less than --leader-elect-renew-deadline=%v", o.retryPeriod, o.renewDeadline))
+	}
+	if o.controller.Concurrency < 1 {
+		errs = append(errs, fmt.Errorf("--concurrent-direct-propagation-syncs=%d: must be at least 1", o.controller.Concurrency))
+	}
+	if o.controller.Writers < 1 {
+		errs = append(errs, fmt.Errorf("--concurrent-work-writes=%d: must be at least 1", o.controller.Writers))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,262 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// Outcome is what became of a plan, cluster by cluster.
+type Outcome struct {
+	// Failures are the writes that the API server refused.
+	Failures map[string]error
+	// Holders says who holds a Work that was to be created.
+	Holders map[string]string
+	// Retry means that something was not as observed: look again at once.
+	Retry bool
+}
+
+// outcome gathers results from parallel writes.
+type outcome struct {
+	mu sync.Mutex
+	Outcome
+}
+
+func (o *outcome) failed(cluster string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err == nil:
+	case apierrors.IsConflict(err):
+		o.Retry = true
+	default:
+		o.Failures[cluster] = err
+	}
+}
+
+// heldError says that a Work cannot be created because somebody else has it.
+type heldError struct{ holder string }
+
+func (e *heldError) Error() string { return "held by " + e.holder }
+
+// apply carries a plan out. What goes wrong with one cluster is kept apart
+// from the others; an error is returned only when the object itself cannot be
+// written.
+func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observed, plan *Plan) (*Outcome, error) {
+	result := &outcome{Outcome: Outcome{Failures: map[string]error{}, Holders: map[string]string{}}}
+	if plan.AddFinalizer {
+		if err := r.setFinalizer(ctx, object, true); err != nil {
+			return nil, err
+		}
+	}
+	r.parallel(len(plan.Writes), func(i int) {
+		write := &plan.Writes[i]
+		err := r.write(ctx, observed, write)
+		if held, ok := errors.AsType[*heldError](err); ok {
+			result.mu.Lock()
+			result.Holders[write.Target.Cluster] = held.holder
+			result.mu.Unlock()
+			return
+		}
+		result.failed(write.Target.Cluster, err)
+	})
+	if len(result.Failures) == 0 && !result.Retry {
+		r.parallel(len(plan.Removals), func(i int) {
+			removal := &plan.Removals[i]
+			result.failed(removal.Cluster, r.remove(ctx, observed, removal))
+		})
+	}
+	if plan.RemoveFinalizer {
+		return &result.Outcome, r.setFinalizer(ctx, object, false)
+	}
+	return &result.Outcome, nil
+}
+
+// parallel runs work(0) … work(count-1), bounded together with all other
+// reconciles, and returns when all are done.
+func (r *Reconciler) parallel(count int, work func(int)) {
+	var group sync.WaitGroup
+	for i := range count {
+		r.writers <- struct{}{}
+		group.Go(func() {
+			defer func() { <-r.writers }()
+			work(i)
+		})
+	}
+	group.Wait()
+}
+
+func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write) error {
+	if write.Live == nil {
+		return r.create(ctx, observed, write)
+	}
+	live := write.Live
+	if write.Reset {
+		var err error
+		if live, err = r.reset(ctx, observed, live); err != nil {
+			return err
+		}
+	}
+	if !write.Update {
+		return nil
+	}
+	work, err := observed.Resource.Manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
+	if err != nil {
+		return err
+	}
+	if write.Nudge {
+		render.Nudge(work)
+	}
+	if err := r.Client.Update(ctx, work); err != nil {
+		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
+	}
+	return r.ledger.wrote(observed.Owner.UID, work)
+}
+
+// create writes a Work that is not there, and finds out who has it when it
+// turns out to be.
+func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Write) error {
+	work, err := observed.Resource.Manifest.NewWork(observed.Owner, write.Target)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(work)
+	err = r.Client.Create(ctx, work)
+	if err == nil {
+		return r.ledger.wrote(observed.Owner.UID, work)
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Work %s: %w", key, err)
+	}
+	existing := &workv1alpha1.Work{}
+	if err := r.Live.Get(ctx, key, existing); err != nil {
+		return r.unlessGone(err, "reading Work %s", key)
+	}
+	holder, err := r.holder(ctx, existing, observed.Owner)
+	if err != nil {
+		return err
+	}
+	if holder != "" {
+		return &heldError{holder: holder}
+	}
+	// Ours, or nobody's any more: known from now on, and put right at once.
+	if err := r.ledger.wrote(observed.Owner.UID, existing); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(workv1alpha1.Resource("works"), key.Name, err)
+}
+
+// reset takes back what the cluster confirmed, so that a confirmation seen
+// from now on speaks of what is written next. It returns the Work as it is
+// then, with the resourceVersion that the next write has to name.
+func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
+		"status":   map[string]any{"conditions": resetConditions(live)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the conditions of Work %s/%s: %w", live.Namespace, live.Name, err)
+	}
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
+	if err := r.Client.Status().Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return nil, r.unlessGone(err, "resetting the status of Work %s/%s", live.Namespace, live.Name)
+	}
+	return work, r.ledger.wrote(observed.Owner.UID, work)
+}
+
+// remove deletes a Work that is known to be ours: the UID says so.
+func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Removal) error {
+	work := removal.Work
+	switch {
+	case removal.Release:
+		return r.release(ctx, work)
+	case removal.Preserve != nil:
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"preserveResourcesOnDeletion":%t}}`, work.ResourceVersion, *removal.Preserve)
+		written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+		if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
+		}
+		work = written
+	}
+	// Recorded first: the Work may be gone before the answer is here.
+	deleted := work.DeepCopy()
+	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(observed.Now))
+	if err := r.ledger.wrote(observed.Owner.UID, deleted); err != nil {
+		return err
+	}
+	if err := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID}); err != nil {
+		r.ledger.gone(observed.Owner.UID, work)
+		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
+	}
+	return nil
+}
+
+// release drops Karmada's finalizer from a Work.
+func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error {
+	released := work.DeepCopy()
+	controllerutil.RemoveFinalizer(released, util.ExecutionControllerFinalizer)
+	patch := client.MergeFromWithOptions(work, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, released, patch); err != nil {
+		return r.unlessGone(err, "releasing Work %s/%s", work.Namespace, work.Name)
+	}
+	return nil
+}
+
+// setFinalizer adds our finalizer to an object, or removes it.
+func (r *Reconciler) setFinalizer(ctx context.Context, object Object, present bool) error {
+	before, _ := object.DeepCopyObject().(client.Object)
+	if present {
+		controllerutil.AddFinalizer(object, propagationv1alpha1.CleanupFinalizer)
+	} else {
+		controllerutil.RemoveFinalizer(object, propagationv1alpha1.CleanupFinalizer)
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the finalizer of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	if present {
+		r.ledger.wroteObject(object)
+	}
+	return nil
+}
+
+// unlessGone takes a Work that vanished under a write for a Work that changed:
+// both are no failure, they mean to look again.
+func (r *Reconciler) unlessGone(err error, format string, arguments ...any) error {
+	what := fmt.Sprintf(format, arguments...)
+	if apierrors.IsNotFound(err) {
+		return apierrors.NewConflict(workv1alpha1.Resource("works"), what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,149 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// Object is what DirectPropagation and its cluster-scoped twin have in common.
+type Object interface {
+	client.Object
+	GetSpec() *propagationv1alpha1.PropagationSpec
+	GetStatus() *propagationv1alpha1.PropagationStatus
+}
+
+// Kinds are the kinds that own Works, each with how to make an empty one.
+var Kinds = map[string]func() Object{
+	"DirectPropagation": func() Object { return &propagationv1alpha1.DirectPropagation{} },
+}
+
+// Reconciler keeps the Works of the objects of one kind as they should be.
+type Reconciler struct {
+	// Kind is the kind that is reconciled.
+	Kind string
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Mapper and Discovery tell which kinds the Karmada API server serves.
+	Mapper    meta.RESTMapper
+	Discovery discovery.ServerResourcesInterface
+	// Resources watches the named resources.
+	Resources *Resources
+	// Recorder takes Events.
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+
+	// writers bounds the writes under way, over all reconciles.
+	writers chan struct{}
+	ledger  *ledger
+	// recollections are, by object, what is remembered of its resource.
+	recollections sync.Map
+	// statusWritten is, by object, when its status was written last.
+	statusWritten sync.Map
+}
+
+// Reconcile brings one object's Works and status to what they should be.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object, err := r.get(ctx, request.NamespacedName)
+	if object == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	observed, plan, err := r.decide(ctx, object)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	result, err := r.apply(ctx, object, observed, plan)
+	if err != nil {
+		return again(err)
+	}
+	if plan.RemoveFinalizer {
+		r.letGo(object, plan)
+		return ctrl.Result{}, nil
+	}
+	return r.report(ctx, object, plan, result)
+}
+
+// get returns an object as new as this process knows it; nil when it is gone.
+func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object, error) {
+	object := r.newOf(r.Kind)
+	err := r.Client.Get(ctx, key, object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", r.Kind, key, err)
+	}
+	if err != nil {
+		r.forget(key)
+		r.ledger.forgetObject(key)
+		r.statusWritten.Delete(key)
+		return nil, nil //nolint:nilnil // an object that is gone is no error
+	}
+	return r.ledger.newest(object), nil
+}
+
+// decide observes and plans. The content of the resource is read only when
+// something has to be written.
+func (r *Reconciler) decide(ctx context.Context, object Object) (*Observed, *Plan, error) {
+	observed, err := r.observe(ctx, object, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan := NewPlan(observed)
+	if plan.NeedsManifest() && observed.Resource.Manifest == nil {
+		if observed, err = r.observe(ctx, object, true); err != nil {
+			return nil, nil, err
+		}
+		plan = NewPlan(observed)
+	}
+	return observed, plan, nil
+}
+
+func (r *Reconciler) ownerOf(object Object) render.Owner {
+	return render.Owner{Kind: r.Kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()}
+}
+
+// newOf makes an empty object of a kind that owns Works; nil for any other.
+func (r *Reconciler) newOf(kind string) Object {
+	if make, known := Kinds[kind]; known {
+		return make()
+	}
+	return nil
+}
+
+// letGo tells what is left behind by an object that is gone.
+func (r *Reconciler) letGo(object Object, plan *Plan) {
+	if len(plan.Abandoned) > 0 {
+		r.event(object, propagationv1alpha1.EventClustersAbandoned, abandonMessage(plan.Abandoned))
+	}
+}
+
+// soon is when to look again at something that was not as it seemed.
+const soon = 50 * time.Millisecond

@@ -1,0 +1,140 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// evidence is what the status of a Work proves about its present spec.
+type evidence string
+
+const (
+	// pending: the cluster has not answered.
+	pending evidence = "Pending"
+	// confirmed: the cluster has applied the present spec.
+	confirmed evidence = "Confirmed"
+	// refused: the cluster could not apply it.
+	refused evidence = "Refused"
+	// premature: Applied is True, from an attempt that began before the present
+	// spec was written. The attempt at the present spec is still to come.
+	premature evidence = "Premature"
+	// ambiguous: Applied is True and the attempt at the present spec has begun,
+	// but which attempt the True came from cannot be told any more.
+	ambiguous evidence = "Ambiguous"
+)
+
+// evidenceOf reads the status of a Work.
+//
+// Applied alone proves nothing: it has no observedGeneration, and an attempt at
+// an older spec that was under way when the spec changed sets it to True all
+// the same. What tells attempts apart is the Dispatching condition, which
+// Karmada's execution controller adds, if it is missing, at the beginning of
+// an attempt, from a cache that has seen it missing. Before the spec changes,
+// both conditions are therefore taken away, and the spec is written with the
+// resourceVersion that this returned:
+//
+//   - Dispatching there again means that Karmada has seen the new spec, because
+//     it could only add the condition to an object as new as that;
+//   - conditions are appended, so Applied behind Dispatching was added by an
+//     attempt that began after it;
+//   - Applied in front of Dispatching, or without it, was added by an attempt
+//     that had begun before.
+//
+// Karmada handles one Work in one attempt at a time, which completes the proof.
+func evidenceOf(work *workv1alpha1.Work) (evidence, *metav1.Condition) {
+	applied, dispatched := -1, -1
+	for i := range work.Status.Conditions {
+		switch work.Status.Conditions[i].Type {
+		case workv1alpha1.WorkApplied:
+			applied = i
+		case workv1alpha1.WorkDispatching:
+			dispatched = i
+		}
+	}
+	if applied < 0 {
+		return pending, nil
+	}
+	condition := &work.Status.Conditions[applied]
+	switch {
+	case condition.Status == metav1.ConditionFalse:
+		return refused, condition
+	case condition.Status != metav1.ConditionTrue:
+		return pending, condition
+	case dispatched < 0:
+		return premature, condition
+	case dispatched > applied:
+		return ambiguous, condition
+	default:
+		return confirmed, condition
+	}
+}
+
+// wantsReset tells whether a Work has conditions that must be taken away before
+// its content changes.
+func wantsReset(work *workv1alpha1.Work) bool {
+	return meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied) != nil ||
+		meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching) != nil
+}
+
+// resetConditions returns the conditions of a Work without those that speak of
+// an attempt.
+func resetConditions(work *workv1alpha1.Work) []metav1.Condition {
+	kept := []metav1.Condition{}
+	for _, condition := range work.Status.Conditions {
+		if condition.Type != workv1alpha1.WorkApplied && condition.Type != workv1alpha1.WorkDispatching {
+			kept = append(kept, condition)
+		}
+	}
+	return kept
+}
+
+// confirmedRevision is the revision that the cluster is known to have applied
+// last; empty when none is known.
+func confirmedRevision(work *workv1alpha1.Work) string {
+	if proof, _ := evidenceOf(work); proof == confirmed {
+		return render.Revision(work)
+	}
+	return work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]
+}
+
+// healthOf is what the cluster says of the health of the present spec of a
+// Work that is confirmed.
+func healthOf(work *workv1alpha1.Work) propagationv1alpha1.Health {
+	if len(work.Status.ManifestStatuses) == 0 {
+		return propagationv1alpha1.HealthUnknown
+	}
+	status := &work.Status.ManifestStatuses[0]
+	if generation, reported := render.ReportedGeneration(status); reported && generation != render.TemplateGeneration(work) {
+		// The report is older than the present spec.
+		return propagationv1alpha1.HealthUnknown
+	}
+	switch status.Health {
+	case workv1alpha1.ResourceHealthy:
+		return propagationv1alpha1.HealthHealthy
+	case workv1alpha1.ResourceUnhealthy:
+		return propagationv1alpha1.HealthUnhealthy
+	default:
+		return propagationv1alpha1.HealthUnknown
+	}
+}

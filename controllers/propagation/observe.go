@@ -1,0 +1,305 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// Observed is all that a decision rests on.
+type Observed struct {
+	Now          time.Time
+	Owner        render.Owner
+	Generation   int64
+	Spec         *propagationv1alpha1.PropagationSpec
+	Status       *propagationv1alpha1.PropagationStatus
+	Deleting     bool
+	HasFinalizer bool
+	// Abandon lets go of clusters that are not Ready.
+	Abandon bool
+
+	Resource Resource
+	// Targets has an entry per named cluster, in the order of the spec.
+	Targets []render.Target
+	// Clusters has the state of every cluster that is named or has a Work.
+	Clusters map[string]Cluster
+	// Works are the compact Works of the object.
+	Works map[types.NamespacedName]*workv1alpha1.Work
+	// Holders says, by cluster, who else holds the Work that the object wants.
+	Holders map[string]string
+}
+
+// Cluster is the state of a member cluster.
+type Cluster struct {
+	Exists      bool
+	Terminating bool
+	Ready       bool
+	// ReadySince is since when Ready is what it is, RFC 3339.
+	ReadySince string
+	// Message is what Karmada says of the cluster when it is not Ready.
+	Message string
+	// API tells whether the cluster serves the kind of the resource.
+	API clusterv1alpha1.APIEnablementStatus
+}
+
+func (o *Observed) workKey(cluster string) types.NamespacedName {
+	return render.WorkKey(cluster, o.Spec.Resource.Kind, o.Owner.Namespace, o.Spec.Resource.Name)
+}
+
+// work is the Work of the resource on a cluster, nil when there is none.
+func (o *Observed) work(cluster string) *workv1alpha1.Work {
+	return o.Works[o.workKey(cluster)]
+}
+
+// observe reads all that a decision rests on. Reads that fail become part of
+// what was observed where only a part of the object depends on them, and an
+// error where all of it does.
+func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Observed, error) {
+	observed := &Observed{
+		Now:          r.Clock.Now(),
+		Owner:        r.ownerOf(object),
+		Generation:   object.GetGeneration(),
+		Spec:         object.GetSpec(),
+		Status:       object.GetStatus(),
+		Deleting:     object.GetDeletionTimestamp() != nil,
+		HasFinalizer: controllerutil.ContainsFinalizer(object, propagationv1alpha1.CleanupFinalizer),
+		Abandon:      object.GetAnnotations()[propagationv1alpha1.AbandonUnreachableAnnotation] == "true",
+		Clusters:     map[string]Cluster{},
+		Holders:      map[string]string{},
+	}
+	var err error
+	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
+		return nil, err
+	}
+	if err := r.observeClusters(ctx, observed); err != nil {
+		return nil, err
+	}
+	if observed.Deleting {
+		return observed, nil
+	}
+	observed.Targets = targetsOf(observed)
+	observed.Resource = r.observeResource(ctx, object, full)
+	return observed, r.observeHolders(ctx, observed)
+}
+
+// observeWorks lists the Works of an owner, with what this process wrote and
+// the cache has not shown yet.
+func (r *Reconciler) observeWorks(ctx context.Context, owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
+	list := &workv1alpha1.WorkList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexOwnerUID: string(owner.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+	}
+	works := make(map[types.NamespacedName]*workv1alpha1.Work, len(list.Items))
+	for i := range list.Items {
+		works[client.ObjectKeyFromObject(&list.Items[i])] = &list.Items[i]
+	}
+	r.ledger.amend(owner.UID, works)
+	for key, work := range works {
+		if bindingOf(work) != "" {
+			// A policy has taken it over; it is theirs now.
+			delete(works, key)
+		}
+	}
+	return works, nil
+}
+
+func (r *Reconciler) observeClusters(ctx context.Context, observed *Observed) error {
+	gvk := schema.FromAPIVersionAndKind(observed.Spec.Resource.APIVersion, observed.Spec.Resource.Kind)
+	observe := func(name string) error {
+		if _, done := observed.Clusters[name]; done {
+			return nil
+		}
+		cluster := &clusterv1alpha1.Cluster{}
+		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, cluster)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading Cluster %s: %w", name, err)
+		}
+		observed.Clusters[name] = stateOf(cluster, err == nil, gvk)
+		return nil
+	}
+	for i := range observed.Spec.Clusters {
+		if err := observe(observed.Spec.Clusters[i].Name); err != nil {
+			return err
+		}
+	}
+	for key := range observed.Works {
+		if err := observe(clusterOf(key.Namespace)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVersionKind) Cluster {
+	if !exists {
+		return Cluster{}
+	}
+	state := Cluster{
+		Exists:      true,
+		Terminating: cluster.DeletionTimestamp != nil,
+		Message:     "the cluster has not reported yet",
+		API:         cluster.APIEnablement(gvk),
+	}
+	if ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady); ready != nil {
+		state.Ready = ready.Status == metav1.ConditionTrue
+		state.ReadySince = ready.LastTransitionTime.UTC().Format(time.RFC3339)
+		state.Message = fmt.Sprintf("%s: %s", ready.Reason, ready.Message)
+	}
+	return state
+}
+
+// targetsOf says what the Work of each named cluster has of its own.
+func targetsOf(observed *Observed) []render.Target {
+	suspension := observed.Spec.Suspension
+	targets := make([]render.Target, 0, len(observed.Spec.Clusters))
+	for i := range observed.Spec.Clusters {
+		name := observed.Spec.Clusters[i].Name
+		targets = append(targets, render.Target{
+			Cluster:            name,
+			ConflictResolution: observed.Spec.ConflictResolution,
+			Suspend:            ptr.Deref(suspension.Dispatching, false) || slices.Contains(suspension.DispatchingOnClusters.ClusterNames, name),
+			Preserve:           ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false),
+			ReadySince:         observed.Clusters[name].ReadySince,
+		})
+	}
+	return targets
+}
+
+// observeHolders finds out, for each wanted Work that is not ours, whether
+// somebody else holds it.
+func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) error {
+	for _, target := range observed.Targets {
+		if observed.work(target.Cluster) != nil || !observed.Clusters[target.Cluster].Exists {
+			continue
+		}
+		holder, err := r.holderOf(ctx, observed, target.Cluster)
+		if err != nil {
+			return err
+		}
+		if holder == "" && observed.Resource.ClaimedBy != "" {
+			holder = observed.Resource.ClaimedBy
+		}
+		if holder != "" {
+			observed.Holders[target.Cluster] = holder
+		}
+	}
+	return nil
+}
+
+// holderOf says who holds the wanted Work of a cluster; empty when nobody is
+// known to. Works without our label are not cached: they are looked at live,
+// and only where the last attempt met one.
+func (r *Reconciler) holderOf(ctx context.Context, observed *Observed, cluster string) (string, error) {
+	key := observed.workKey(cluster)
+	work := &workv1alpha1.Work{}
+	err := r.Client.Get(ctx, key, work)
+	if apierrors.IsNotFound(err) && wasConflict(observed.Status, cluster) {
+		err = r.Live.Get(ctx, key, work)
+	}
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading Work %s: %w", key, err)
+	}
+	holder, err := r.holder(ctx, work, observed.Owner)
+	if err == nil && holder == "" {
+		// Nobody's, or our own of an earlier life: taken up as it is.
+		compact, err := render.Compact(work.DeepCopy())
+		if err != nil {
+			return "", err
+		}
+		observed.Works[key], _ = compact.(*workv1alpha1.Work)
+	}
+	return holder, err
+}
+
+// holder says who holds a Work; empty when it is free for the owner to take.
+func (r *Reconciler) holder(ctx context.Context, work *workv1alpha1.Work, owner render.Owner) (string, error) {
+	if binding := bindingOf(work); binding != "" {
+		return binding, nil
+	}
+	holder := render.OwnerOf(work)
+	if holder.Name == "" {
+		return "Karmada or another controller", nil
+	}
+	if holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name {
+		return "", nil
+	}
+	name := fmt.Sprintf("%s %s", holder.Kind, names.NamespacedKey(holder.Namespace, holder.Name))
+	known := r.newOf(holder.Kind)
+	if known == nil {
+		return name, nil
+	}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: holder.Namespace, Name: holder.Name}, known)
+	if apierrors.IsNotFound(err) || err == nil && known.GetUID() != holder.UID {
+		// Its owner is gone and left it behind, by losing its finalizer.
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %s, which holds Work %s/%s: %w", name, work.Namespace, work.Name, err)
+	}
+	return name, nil
+}
+
+// bindingOf names the binding that a Work belongs to; empty when it belongs to
+// none.
+func bindingOf(work *workv1alpha1.Work) string {
+	for _, kind := range bindingKinds {
+		if work.Labels[kind.label] == "" {
+			continue
+		}
+		name := names.NamespacedKey(work.Annotations[kind.namespace], work.Annotations[kind.name])
+		return kind.kind + " " + name
+	}
+	return ""
+}
+
+func wasConflict(status *propagationv1alpha1.PropagationStatus, cluster string) bool {
+	return slices.ContainsFunc(status.Clusters, func(row propagationv1alpha1.ClusterStatus) bool {
+		return row.Name == cluster && row.Reason == propagationv1alpha1.ReasonConflict
+	})
+}
+
+func clusterOf(namespace string) string {
+	return strings.TrimPrefix(namespace, names.ExecutionSpacePrefix)
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

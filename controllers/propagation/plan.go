@@ -1,0 +1,292 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+const (
+	// settleTime bounds how long the deletion of a fresh Work waits until the
+	// member's object is known to be visible to Karmada.
+	settleTime = 10 * time.Second
+	// releaseTime is how long Karmada gets to let go of a Work whose object is
+	// to stay on the member.
+	releaseTime = 10 * time.Second
+	// conflictPoll is how often a Work that somebody else holds is looked at.
+	conflictPoll = 3 * time.Second
+	// kindPoll is how often an unknown kind is looked for, beside the watch on
+	// CustomResourceDefinitions, which does not see aggregated APIs.
+	kindPoll = 15 * time.Second
+)
+
+// Plan is what has to be done.
+type Plan struct {
+	// AddFinalizer comes before all else.
+	AddFinalizer bool
+	// Writes are creations and changes of Works, one per cluster at most.
+	Writes []Write
+	// Removals are done once all Writes have been.
+	Removals []Removal
+	// RemoveFinalizer lets the object go.
+	RemoveFinalizer bool
+	// Abandoned are the clusters left behind by letting it go.
+	Abandoned []string
+	// Wait is when to look again although nothing that is watched changes; 0
+	// when there is no need.
+	Wait time.Duration
+}
+
+// Write brings the Work of a cluster to what it should be.
+type Write struct {
+	Target render.Target
+	// Live is the Work as it is, compact; nil when it has to be created.
+	Live *workv1alpha1.Work
+	// Reset takes the confirmation back first.
+	Reset bool
+	// Update writes metadata and spec.
+	Update bool
+	// Nudge makes the spec differ although its meaning does not.
+	Nudge bool
+	// Confirmed is the revision that the cluster is known to run.
+	Confirmed string
+}
+
+// Removal deletes a Work.
+type Removal struct {
+	Cluster string
+	Work    *workv1alpha1.Work
+	// Preserve, if set, is written to the Work first: what becomes of the
+	// member's object is decided by the Work that is deleted.
+	Preserve *bool
+	// Release drops Karmada's finalizer from a Work that is being deleted,
+	// because Karmada would not: only ever of a Work whose object is to stay.
+	Release bool
+}
+
+// NeedsManifest tells whether carrying the plan out takes the resource itself
+// rather than its revision.
+func (p *Plan) NeedsManifest() bool {
+	return slices.ContainsFunc(p.Writes, func(write Write) bool { return write.Update })
+}
+
+func (p *Plan) wait(duration time.Duration) {
+	if duration > 0 && (p.Wait == 0 || duration < p.Wait) {
+		p.Wait = duration
+	}
+}
+
+// NewPlan decides what has to be done. It is pure: it reads nothing but its
+// argument.
+func NewPlan(observed *Observed) *Plan {
+	plan := &Plan{}
+	if observed.Deleting {
+		planDeletion(observed, plan)
+		return plan
+	}
+	if observed.Resource.Problem != nil {
+		plan.wait(observed.Resource.Problem.Poll)
+	} else {
+		plan.AddFinalizer = !observed.HasFinalizer
+		for _, target := range observed.Targets {
+			planTarget(observed, plan, target)
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(observed.Works), compareKeys) {
+		if isObsolete(observed, plan, key) {
+			planRemoval(observed, plan, key)
+		}
+	}
+	return plan
+}
+
+// planTarget decides what the Work of one cluster needs.
+func planTarget(observed *Observed, plan *Plan, target render.Target) {
+	if _, held := observed.Holders[target.Cluster]; held {
+		plan.wait(conflictPoll)
+		return
+	}
+	cluster := observed.Clusters[target.Cluster]
+	if !cluster.Exists || cluster.Terminating {
+		// A terminating cluster's execution namespace may not get new Works, and
+		// what is in it is on its way out.
+		return
+	}
+	work := observed.work(target.Cluster)
+	switch {
+	case work == nil:
+		if cluster.API != clusterv1alpha1.APIDisabled {
+			plan.Writes = append(plan.Writes, Write{Target: target, Update: true})
+		}
+	case work.DeletionTimestamp != nil:
+		// It is re-created when it is gone.
+	default:
+		if write, needed := planWrite(observed, target, work); needed {
+			plan.Writes = append(plan.Writes, write)
+		}
+		plan.wait(refusalSettles(observed.Now, work))
+	}
+}
+
+// planWrite compares a live Work with what it should be.
+func planWrite(observed *Observed, target render.Target, work *workv1alpha1.Work) (Write, bool) {
+	write := Write{Target: target, Live: work, Confirmed: confirmedRevision(work)}
+	proof, _ := evidenceOf(work)
+	suspended := ptr.Deref(work.Spec.SuspendDispatching, false)
+	preserved := ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
+	switch {
+	case render.Revision(work) != observed.Resource.Revision:
+		write.Reset = wantsReset(work)
+		write.Update = true
+	case suspended != target.Suspend, preserved != target.Preserve, !render.IsClaimed(work, observed.Owner, target):
+		write.Update = true
+	case proof == premature:
+		// The attempt at the present spec will come by itself and prove itself,
+		// once the True that is not its own is out of the way.
+		write.Reset = true
+	case proof == ambiguous:
+		write.Reset, write.Update, write.Nudge = true, true, true
+	case proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work) && !suspended:
+		write.Update, write.Nudge = true, true
+	}
+	return write, write.Reset || write.Update
+}
+
+// contactRegained tells whether the cluster became Ready after the Work was
+// written last. Karmada does not attempt such a Work by itself before its
+// back-off of up to 1000 s has passed.
+func contactRegained(cluster Cluster, work *workv1alpha1.Work) bool {
+	return cluster.Ready && work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] != cluster.ReadySince
+}
+
+// isObsolete tells whether a Work of ours is no longer wanted.
+func isObsolete(observed *Observed, plan *Plan, key types.NamespacedName) bool {
+	for _, target := range observed.Targets {
+		wanted := observed.workKey(target.Cluster)
+		if wanted == key {
+			return false
+		}
+		if wanted.Namespace != key.Namespace {
+			continue
+		}
+		// The cluster now gets another resource. The old one stays until the
+		// Work of the new one is there, or is about to be written.
+		return observed.Works[wanted] != nil ||
+			slices.ContainsFunc(plan.Writes, func(write Write) bool { return write.Target.Cluster == target.Cluster })
+	}
+	return true
+}
+
+func planDeletion(observed *Observed, plan *Plan) {
+	left := []string{}
+	for _, key := range slices.SortedFunc(maps.Keys(observed.Works), compareKeys) {
+		planRemoval(observed, plan, key)
+		cluster := clusterOf(key.Namespace)
+		if state := observed.Clusters[cluster]; state.Exists && !state.Terminating {
+			left = append(left, cluster)
+		}
+	}
+	if len(plan.Removals) > 0 || !observed.HasFinalizer {
+		return
+	}
+	unreachable := slices.ContainsFunc(left, func(name string) bool { return !observed.Clusters[name].Ready })
+	reachable := slices.ContainsFunc(left, func(name string) bool { return observed.Clusters[name].Ready })
+	if !reachable && (!unreachable || observed.Abandon) {
+		plan.RemoveFinalizer = true
+		plan.Abandoned = slices.Compact(left)
+	}
+}
+
+// planRemoval decides whether a Work can be deleted now.
+func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
+	work := observed.Works[key]
+	cluster := clusterOf(key.Namespace)
+	if work.DeletionTimestamp != nil {
+		planRelease(observed, plan, cluster, work)
+		return
+	}
+	preserve := ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false)
+	if wait := settles(observed, cluster, work); wait > 0 && !preserve {
+		plan.wait(wait)
+		return
+	}
+	removal := Removal{Cluster: cluster, Work: work}
+	if preserve != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+		removal.Preserve = &preserve
+	}
+	plan.Removals = append(plan.Removals, removal)
+}
+
+// planRelease ends the deletion of a Work whose object is to stay, when
+// Karmada does not: it waits for ever for an object that is missing on the
+// member or that it does not manage (karmada#7463).
+func planRelease(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
+	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || len(work.Finalizers) == 0 {
+		return
+	}
+	if left := work.DeletionTimestamp.Add(releaseTime).Sub(observed.Now); left > 0 {
+		plan.wait(left)
+		return
+	}
+	plan.Removals = append(plan.Removals, Removal{Cluster: cluster, Work: work, Release: true})
+}
+
+// settles tells how long the deletion of a Work has to wait; 0 when it need
+// not. Karmada looks the object up in its cache of the member, and drops the
+// Work when it finds nothing: deleted too soon after the object was created,
+// the object would stay for ever. A collected status proves that the cache
+// has seen the object.
+func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.Duration {
+	state := observed.Clusters[cluster]
+	proof, applied := evidenceOf(work)
+	switch {
+	case !state.Exists, state.Terminating, !state.Ready,
+		len(work.Status.ManifestStatuses) > 0,
+		ptr.Deref(work.Spec.SuspendDispatching, false) && proof == pending:
+		return 0
+	}
+	since := work.CreationTimestamp.Time
+	if applied != nil && applied.LastTransitionTime.After(since) {
+		since = applied.LastTransitionTime.Time
+	}
+	return max(0, since.Add(settleTime).Sub(observed.Now))
+}
+
+// refusalGrace is how long a refusal is taken for a flap.
+const refusalGrace = 2 * time.Second
+
+// refusalSettles tells how long a refusal is still taken for a flap; 0 when
+// there is none or it counts. Karmada may try to create what a stale cache
+// has not shown it, and mends that at once.
+func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
+	proof, applied := evidenceOf(work)
+	if proof != refused {
+		return 0
+	}
+	return max(0, applied.LastTransitionTime.Add(refusalGrace).Sub(now))
+}

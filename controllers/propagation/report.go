@@ -1,0 +1,195 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// statusInterval is how often the status of an object is written at most,
+// unless Ready changes. Without it, the status of an object with N clusters
+// would be written N times, with N rows each.
+const statusInterval = time.Second
+
+// report writes the status if it has changed, tells of it, and says when to
+// look again.
+func (r *Reconciler) report(ctx context.Context, object Object, plan *Plan, result *Outcome) (ctrl.Result, error) {
+	// Observed once more, so that the status speaks of what was just written.
+	observed, err := r.observe(ctx, object, false)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	status := NewStatus(observed, result)
+	if hold := r.holdStatus(object, status); hold > 0 {
+		plan.wait(hold)
+	} else if err := r.writeStatus(ctx, object, status); err != nil {
+		return again(err)
+	}
+	return r.next(observed, plan, result)
+}
+
+// holdStatus tells how long to hold a status back; 0 to write it, or when
+// there is nothing to write.
+func (r *Reconciler) holdStatus(object Object, status *propagationv1alpha1.PropagationStatus) time.Duration {
+	if equality.Semantic.DeepEqual(object.GetStatus(), status) || isUrgent(object.GetStatus(), status) {
+		return 0
+	}
+	written, found := r.statusWritten.Load(client.ObjectKeyFromObject(object))
+	if !found {
+		return 0
+	}
+	at, _ := written.(time.Time)
+	return max(0, statusInterval-r.Clock.Since(at))
+}
+
+// isUrgent tells whether somebody may be waiting for the difference.
+func isUrgent(before, after *propagationv1alpha1.PropagationStatus) bool {
+	if before.ObservedGeneration == nil || *before.ObservedGeneration != *after.ObservedGeneration {
+		return true
+	}
+	for _, kind := range []string{propagationv1alpha1.ConditionReady, propagationv1alpha1.ConditionStalled} {
+		was, is := meta.FindStatusCondition(before.Conditions, kind), meta.FindStatusCondition(after.Conditions, kind)
+		if (was == nil) != (is == nil) || was != nil && was.Status != is.Status {
+			return true
+		}
+	}
+	return false
+}
+
+// writeStatus writes a status that differs, and tells of the difference.
+func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *propagationv1alpha1.PropagationStatus) error {
+	before := object.GetStatus().DeepCopy()
+	if equality.Semantic.DeepEqual(before, status) {
+		return nil
+	}
+	written, _ := object.DeepCopyObject().(Object)
+	*written.GetStatus() = *status
+	if err := r.Client.Status().Update(ctx, written); err != nil {
+		return fmt.Errorf("writing the status of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
+	}
+	r.ledger.wroteObject(written)
+	r.statusWritten.Store(client.ObjectKeyFromObject(object), r.Clock.Now())
+	r.tell(written, before, status)
+	return nil
+}
+
+// next says when to look again, and what went wrong.
+func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
+	if problem := observed.Resource.Problem; problem != nil {
+		switch {
+		case problem.Err != nil:
+			return ctrl.Result{}, problem.Err
+		case problem.Stalled && problem.Poll == 0:
+			return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
+		}
+	}
+	if err := failure(result); err != nil {
+		return ctrl.Result{}, err
+	}
+	if result.Retry {
+		plan.wait(soon)
+	}
+	if len(result.Holders) > 0 {
+		plan.wait(conflictPoll)
+	}
+	if r.ledger.pending(observed.Owner.UID) {
+		plan.wait(ledgerTTL)
+	}
+	return ctrl.Result{RequeueAfter: plan.Wait}, nil
+}
+
+// failure sums up what the API server refused; nil when nothing.
+func failure(result *Outcome) error {
+	failures := make([]error, 0, len(result.Failures))
+	for cluster, err := range result.Failures {
+		failures = append(failures, fmt.Errorf("cluster %s: %w", cluster, err))
+	}
+	slices.SortFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(failures...)
+}
+
+// again takes a write that was beaten by another for what it is: no failure,
+// but a reason to look again.
+func again(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: soon}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// troubles are the reasons of Ready that are worth an Event.
+var troubles = []string{
+	propagationv1alpha1.ReasonResourceKindNotFound,
+	propagationv1alpha1.ReasonResourceScopeMismatch,
+	propagationv1alpha1.ReasonResourceNotPropagatable,
+	propagationv1alpha1.ReasonNamespaceReserved,
+	propagationv1alpha1.ReasonResourceNotFound,
+	propagationv1alpha1.ReasonResourceReadFailed,
+	propagationv1alpha1.ReasonRenderFailed,
+	propagationv1alpha1.ReasonConflict,
+	propagationv1alpha1.ReasonWriteFailed,
+	propagationv1alpha1.ReasonApplyFailed,
+	propagationv1alpha1.ReasonClusterNotFound,
+	propagationv1alpha1.ReasonAPINotEnabled,
+	propagationv1alpha1.ReasonClusterTerminating,
+	propagationv1alpha1.ReasonClusterNotReady,
+	propagationv1alpha1.ReasonUnhealthy,
+}
+
+// tell makes an Event of trouble and of its end. What goes well is told by the
+// status alone: an Event is a write too.
+func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.PropagationStatus) {
+	was, is := meta.FindStatusCondition(before.Conditions, propagationv1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady)
+	if was == nil {
+		was = &metav1.Condition{}
+	}
+	if was.Reason == is.Reason {
+		return
+	}
+	switch {
+	case slices.Contains(troubles, is.Reason):
+		r.event(object, is.Reason, is.Message)
+	case is.Status == metav1.ConditionTrue && slices.Contains(troubles, was.Reason):
+		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", is.Message)
+	}
+}
+
+// event records trouble.
+func (r *Reconciler) event(object Object, reason, message string) {
+	r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, "Propagate", "%s", message)
+}
+
+func abandonMessage(clusters []string) string {
+	return fmt.Sprintf("let go without cleaning up %s; the Works there are deleted when Karmada reaches the clusters again",
+		strings.Join(clusters, ", "))
+}

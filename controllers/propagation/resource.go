@@ -1,0 +1,275 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/util"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// Resource is the state of the named resource.
+type Resource struct {
+	// Problem says why there is no manifest; nil when there is one.
+	Problem *Problem
+	// Revision is the revision of the manifest.
+	Revision string
+	// Manifest is nil when only the revision was needed and known.
+	Manifest *render.Manifest
+	// ClaimedBy names the policy that has claimed the resource.
+	ClaimedBy string
+}
+
+// Problem is why nothing can be rendered.
+type Problem struct {
+	Reason  string
+	Message string
+	// Stalled: a user must mend it.
+	Stalled bool
+	// Poll is how often to look again where no watch tells; 0 for never.
+	Poll time.Duration
+	// Err is a failure that may pass, to be tried again with back-off.
+	Err error
+}
+
+// recollection is what is remembered of a resource, so that it is read only
+// when it has changed. It holds no content.
+type recollection struct {
+	reference  propagationv1alpha1.ResourceReference
+	resolution propagationv1alpha1.ConflictResolution
+	uid        types.UID
+	version    string
+	revision   string
+	claimedBy  string
+}
+
+// bindingKinds are the kinds that Karmada renders Works from, with the label
+// and the annotations by which their Works are known.
+var bindingKinds = []struct{ kind, label, namespace, name string }{
+	{"ResourceBinding", workv1alpha2.ResourceBindingPermanentIDLabel, workv1alpha2.ResourceBindingNamespaceAnnotationKey, workv1alpha2.ResourceBindingNameAnnotationKey},
+	{"ClusterResourceBinding", workv1alpha2.ClusterResourceBindingPermanentIDLabel, "", workv1alpha2.ClusterResourceBindingAnnotationKey},
+}
+
+// observeResource reads the named resource: only its revision if that is known
+// and full is false.
+func (r *Reconciler) observeResource(ctx context.Context, object Object, full bool) Resource {
+	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
+	if problem := forbidden(reference, key.Namespace); problem != nil {
+		r.forget(key)
+		return Resource{Problem: problem}
+	}
+	mapping, problem := r.mapKind(reference)
+	if problem != nil {
+		return Resource{Problem: problem}
+	}
+	r.Resources.Track(key, mapping.Resource)
+	known, remembered := r.recall(key, object.GetSpec())
+	if !full && remembered && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.uid, known.version) {
+		return Resource{Revision: known.revision, ClaimedBy: known.claimedBy}
+	}
+	resource := &unstructured.Unstructured{}
+	resource.SetGroupVersionKind(mapping.GroupVersionKind)
+	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource); err != nil {
+		return Resource{Problem: readProblem(reference, key.Namespace, err)}
+	}
+	if problem := forbiddenObject(resource); problem != nil {
+		return Resource{Problem: problem}
+	}
+	manifest, err := render.NewManifest(resource, object.GetSpec().ConflictResolution)
+	if err != nil {
+		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true}}
+	}
+	claimedBy := claimOf(resource)
+	r.remember(key, recollection{
+		reference: reference, resolution: object.GetSpec().ConflictResolution,
+		uid: resource.GetUID(), version: resource.GetResourceVersion(), revision: manifest.Revision, claimedBy: claimedBy,
+	})
+	return Resource{Revision: manifest.Revision, Manifest: manifest, ClaimedBy: claimedBy}
+}
+
+// mapKind resolves the kind and checks its scope.
+func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*meta.RESTMapping, *Problem) {
+	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
+	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		if err := r.reachable(gvk.GroupVersion()); err != nil {
+			return nil, readFailed(fmt.Sprintf("asking the Karmada API server for %s: %v", reference.APIVersion, err), err)
+		}
+		return nil, kindNotFound(reference)
+	}
+	if err != nil {
+		return nil, readFailed(fmt.Sprintf("asking the Karmada API server for %s %s: %v", reference.APIVersion, reference.Kind, err), err)
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return nil, &Problem{
+			Reason:  propagationv1alpha1.ReasonResourceScopeMismatch,
+			Message: fmt.Sprintf("spec.resource: %s %s is cluster-scoped; a DirectPropagation propagates a resource of its own namespace", reference.APIVersion, reference.Kind),
+			Stalled: true,
+		}
+	}
+	return mapping, nil
+}
+
+// reachable tells an API that does not exist (nil) from one that cannot be
+// asked now, which discovery leaves out all the same.
+func (r *Reconciler) reachable(version schema.GroupVersion) error {
+	_, err := r.Discovery.ServerResourcesForGroupVersion(version.String())
+	return client.IgnoreNotFound(err)
+}
+
+func readFailed(message string, err error) *Problem {
+	return &Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Message: message, Err: err}
+}
+
+func kindNotFound(reference propagationv1alpha1.ResourceReference) *Problem {
+	return &Problem{
+		Reason: propagationv1alpha1.ReasonResourceKindNotFound,
+		Message: fmt.Sprintf("spec.resource: the Karmada API server does not serve kind %q in %q; check the spelling, or install its CustomResourceDefinition there",
+			reference.Kind, reference.APIVersion),
+		Stalled: true,
+		Poll:    kindPoll,
+	}
+}
+
+// readProblem explains why a resource could not be read.
+func readProblem(reference propagationv1alpha1.ResourceReference, namespace string, err error) *Problem {
+	name := names.NamespacedKey(namespace, reference.Name)
+	switch {
+	case isKindGone(err):
+		return kindNotFound(reference)
+	case apierrors.IsNotFound(err):
+		return &Problem{
+			Reason:  propagationv1alpha1.ReasonResourceNotFound,
+			Message: fmt.Sprintf("%s %s does not exist in the Karmada control plane", reference.Kind, name),
+		}
+	default:
+		return readFailed(fmt.Sprintf("reading %s %s: %v", reference.Kind, name, err), err)
+	}
+}
+
+// isKindGone tells a path that the API server does not know from an object
+// that it does not have.
+func isKindGone(err error) bool {
+	status, ok := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	return ok && apierrors.IsNotFound(err) && strings.Contains(status.Message, "404 page not found")
+}
+
+// forbidden says why no resource of this kind or namespace may travel; nil
+// when it may.
+func forbidden(reference propagationv1alpha1.ResourceReference, namespace string) *Problem {
+	if names.IsReservedNamespace(namespace) || strings.HasPrefix(namespace, "kube-") {
+		return &Problem{
+			Reason:  propagationv1alpha1.ReasonNamespaceReserved,
+			Message: fmt.Sprintf("namespace %s is reserved for Karmada or Kubernetes and is not propagated; use another namespace", namespace),
+			Stalled: true,
+		}
+	}
+	group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
+	own := group == "karmada.io" || strings.HasSuffix(group, ".karmada.io") || group == propagationv1alpha1.GroupName
+	if own || slices.Contains(stationaryKinds, schema.GroupKind{Group: group, Kind: reference.Kind}) {
+		return notPropagatable(reference.Kind, reference.Name, "this kind only has a meaning in the control plane that it was made in")
+	}
+	return nil
+}
+
+// stationaryKinds are the kinds that describe one control plane.
+var stationaryKinds = []schema.GroupKind{
+	{Group: "", Kind: "Event"},
+	{Group: "events.k8s.io", Kind: "Event"},
+	{Group: "coordination.k8s.io", Kind: "Lease"},
+}
+
+// rootCAConfigMap is published into every namespace by every cluster for itself.
+const (
+	rootCAConfigMap = "kube-root-ca.crt"
+	configMapKind   = "ConfigMap"
+)
+
+// forbiddenObject says why this object may not travel although its kind may.
+func forbiddenObject(resource *unstructured.Unstructured) *Problem {
+	kind, name := resource.GetKind(), resource.GetName()
+	if resource.GroupVersionKind().Group != corev1.GroupName {
+		return nil
+	}
+	secretType, _, _ := unstructured.NestedString(resource.Object, "type")
+	switch {
+	case kind == util.SecretKind && secretType == string(corev1.SecretTypeServiceAccountToken):
+		return notPropagatable(kind, name, "a service account token is only valid in the cluster that issued it")
+	case kind == configMapKind && name == rootCAConfigMap:
+		return notPropagatable(kind, name, "every cluster publishes its own")
+	case kind == util.PodKind && metav1.GetControllerOf(resource) != nil:
+		return notPropagatable(kind, name, "it belongs to a controller; propagate that controller's object instead")
+	}
+	return nil
+}
+
+func notPropagatable(kind, name, why string) *Problem {
+	return &Problem{
+		Reason:  propagationv1alpha1.ReasonResourceNotPropagatable,
+		Message: fmt.Sprintf("spec.resource: %s %s must not be propagated: %s", kind, name, why),
+		Stalled: true,
+	}
+}
+
+// claimOf names the policy that has claimed a resource; empty when none has.
+func claimOf(resource *unstructured.Unstructured) string {
+	labels, annotations := resource.GetLabels(), resource.GetAnnotations()
+	switch {
+	case labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "":
+		return "PropagationPolicy " + names.NamespacedKey(annotations[policyv1alpha1.PropagationPolicyNamespaceAnnotation], annotations[policyv1alpha1.PropagationPolicyNameAnnotation])
+	case labels[policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel] != "":
+		return "ClusterPropagationPolicy " + annotations[policyv1alpha1.ClusterPropagationPolicyAnnotation]
+	}
+	return ""
+}
+
+func (r *Reconciler) remember(key types.NamespacedName, known recollection) {
+	r.recollections.Store(key, known)
+}
+
+// recall returns what is remembered of the resource of an object, if that was
+// learned under the same spec.
+func (r *Reconciler) recall(key types.NamespacedName, spec *propagationv1alpha1.PropagationSpec) (recollection, bool) {
+	stored, _ := r.recollections.Load(key)
+	known, ok := stored.(recollection)
+	return known, ok && known.reference == spec.Resource && known.resolution == spec.ConflictResolution
+}
+
+// forget drops what is remembered for an object, and its watch.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.recollections.Delete(key)
+	r.Resources.Forget(key)
+}

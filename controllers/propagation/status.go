@@ -1,0 +1,348 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// severity ranks the reasons of rows, the worst first.
+var severity = []string{
+	propagationv1alpha1.ReasonConflict,
+	propagationv1alpha1.ReasonWriteFailed,
+	propagationv1alpha1.ReasonApplyFailed,
+	propagationv1alpha1.ReasonClusterNotFound,
+	propagationv1alpha1.ReasonAPINotEnabled,
+	propagationv1alpha1.ReasonClusterTerminating,
+	propagationv1alpha1.ReasonClusterNotReady,
+	propagationv1alpha1.ReasonRemovalBlocked,
+	propagationv1alpha1.ReasonUnhealthy,
+	propagationv1alpha1.ReasonResourceNotFound,
+	propagationv1alpha1.ReasonApplying,
+	propagationv1alpha1.ReasonHealthUnknown,
+	propagationv1alpha1.ReasonSuspended,
+	propagationv1alpha1.ReasonRemoving,
+	propagationv1alpha1.ReasonApplied,
+}
+
+// NewStatus says what is applied where, after a plan was carried out. It is
+// pure: it reads nothing but its arguments.
+func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.PropagationStatus {
+	rows := make([]propagationv1alpha1.ClusterStatus, 0, len(observed.Targets))
+	for _, target := range observed.Targets {
+		rows = append(rows, targetRow(observed, result, target))
+	}
+	status := &propagationv1alpha1.PropagationStatus{
+		ObservedGeneration: ptr.To(observed.Generation),
+		Summary:            summarize(rows),
+	}
+	targets := len(rows)
+	rows = append(rows, removalRows(observed)...)
+	removals := rows[targets:]
+	status.Conditions = conditionsOf(observed, rows[:targets], removals)
+	status.Clusters, status.Omitted = bounded(observed, rows)
+	return status
+}
+
+// row builds the row of a cluster. The message is made fit for the API.
+func row(name string, applied metav1.ConditionStatus, reason, message string) propagationv1alpha1.ClusterStatus {
+	return propagationv1alpha1.ClusterStatus{
+		Name: name, Applied: applied, Health: propagationv1alpha1.HealthUnknown, Reason: reason, Message: shortened(message),
+	}
+}
+
+// targetRow is the row of a cluster that the spec names.
+func targetRow(observed *Observed, result *Outcome, target render.Target) propagationv1alpha1.ClusterStatus {
+	work := observed.work(target.Cluster)
+	current := rowOf(observed, result, target, work)
+	if work != nil && current.Revision == "" {
+		current.Revision = confirmedRevision(work)
+	}
+	return current
+}
+
+func rowOf(observed *Observed, result *Outcome, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	name, cluster := target.Cluster, observed.Clusters[target.Cluster]
+	holder := cmp.Or(result.Holders[name], observed.Holders[name])
+	switch {
+	case !cluster.Exists:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound,
+			fmt.Sprintf("no Cluster %s is registered with Karmada; register it, or take it off spec.clusters", name))
+	case cluster.Terminating:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterTerminating, "the cluster is being unregistered from Karmada")
+	case holder != "":
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
+			fmt.Sprintf("%s %s is already propagated to this cluster by %s; it is taken up when that lets go", observed.Spec.Resource.Kind, observed.Spec.Resource.Name, holder))
+	case !cluster.Ready:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonClusterNotReady, "Karmada has no contact with the cluster: "+cluster.Message)
+	case result.Failures[name] != nil:
+		return row(name, unknownUnlessNew(work), propagationv1alpha1.ReasonWriteFailed, result.Failures[name].Error())
+	case work == nil:
+		return absentRow(observed, cluster, name)
+	case work.DeletionTimestamp != nil:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the Work was deleted by somebody else; it is restored when that is done")
+	}
+	return workRow(observed, target, work)
+}
+
+func unknownUnlessNew(work *workv1alpha1.Work) metav1.ConditionStatus {
+	if work == nil {
+		return metav1.ConditionFalse
+	}
+	return metav1.ConditionUnknown
+}
+
+// absentRow is the row of a cluster that has no Work.
+func absentRow(observed *Observed, cluster Cluster, name string) propagationv1alpha1.ClusterStatus {
+	problem := observed.Resource.Problem
+	switch {
+	case problem != nil && problem.Reason == propagationv1alpha1.ReasonResourceNotFound:
+		return row(name, metav1.ConditionFalse, problem.Reason, problem.Message)
+	case problem == nil && cluster.API == clusterv1alpha1.APIDisabled:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonAPINotEnabled,
+			fmt.Sprintf("the cluster does not serve %s %s; install it there", observed.Spec.Resource.APIVersion, observed.Spec.Resource.Kind))
+	default:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the Work is not written yet")
+	}
+}
+
+// workRow is the row of a cluster by what its Work proves.
+func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	name := target.Cluster
+	proof, applied := evidenceOf(work)
+	if observed.Resource.Problem == nil && render.Revision(work) != observed.Resource.Revision {
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the current revision is not written yet")
+	}
+	switch {
+	case proof == confirmed:
+		return confirmedRow(target, work)
+	case target.Suspend:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended, "propagation to the cluster is suspended; the current revision waits")
+	case proof == refused && refusalSettles(observed.Now, work) == 0:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, applied.Message)
+	default:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "waiting for the cluster to confirm the current revision")
+	}
+}
+
+// confirmedRow is the row of a cluster that has confirmed what its Work says.
+func confirmedRow(target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	confirmed := row(target.Cluster, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
+	confirmed.Health = healthOf(work)
+	confirmed.Revision = render.Revision(work)
+	switch {
+	case confirmed.Health == propagationv1alpha1.HealthUnhealthy:
+		confirmed.Reason = propagationv1alpha1.ReasonUnhealthy
+		confirmed.Message = "the cluster runs the current revision and reports it not healthy"
+	case confirmed.Health == propagationv1alpha1.HealthUnknown:
+		confirmed.Reason = propagationv1alpha1.ReasonHealthUnknown
+		confirmed.Message = "the cluster runs the current revision and has not reported its health yet"
+	case target.Suspend:
+		confirmed.Reason = propagationv1alpha1.ReasonSuspended
+		confirmed.Message = "the cluster runs the current revision; changes do not travel while propagation is suspended"
+	}
+	return confirmed
+}
+
+// removalRows are the rows of clusters that still have to be cleaned up.
+func removalRows(observed *Observed) []propagationv1alpha1.ClusterStatus {
+	named := map[string]bool{}
+	for _, target := range observed.Targets {
+		named[target.Cluster] = true
+	}
+	rows := []propagationv1alpha1.ClusterStatus{}
+	for _, key := range slices.SortedFunc(maps.Keys(observed.Works), compareKeys) {
+		name := clusterOf(key.Namespace)
+		if named[name] {
+			continue
+		}
+		named[name] = true
+		rows = append(rows, removalRow(observed, key, name))
+	}
+	return rows
+}
+
+func removalRow(observed *Observed, key types.NamespacedName, name string) propagationv1alpha1.ClusterStatus {
+	work, cluster := observed.Works[key], observed.Clusters[name]
+	current := row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonRemoving, "the resource is being removed from the cluster")
+	if ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false) {
+		current.Message = "the cluster is being let go; the resource stays on it"
+	}
+	if cluster.Exists && !cluster.Ready && !cluster.Terminating {
+		current.Reason = propagationv1alpha1.ReasonRemovalBlocked
+		current.Message = shortened("the resource is removed when Karmada reaches the cluster again: " + cluster.Message)
+	}
+	current.Revision = confirmedRevision(work)
+	return current
+}
+
+// summarize counts the rows of the named clusters.
+func summarize(rows []propagationv1alpha1.ClusterStatus) *propagationv1alpha1.Summary {
+	var applied, healthy, failed, pending, unreachable int32
+	for i := range rows {
+		switch {
+		case rows[i].Applied == metav1.ConditionTrue:
+			applied++
+			if rows[i].Health == propagationv1alpha1.HealthHealthy {
+				healthy++
+			}
+		case rows[i].Applied == metav1.ConditionFalse:
+			failed++
+		case rows[i].Reason == propagationv1alpha1.ReasonClusterNotReady:
+			unreachable++
+		default:
+			pending++
+		}
+	}
+	return &propagationv1alpha1.Summary{
+		Progress: fmt.Sprintf("%d/%d", healthy, len(rows)), Clusters: ptr.To(int32(len(rows))), //nolint:gosec // bounded by the schema
+		Applied: &applied, Healthy: &healthy, Failed: &failed, Pending: &pending, Unreachable: &unreachable,
+	}
+}
+
+// conditionsOf sums the rows up.
+func conditionsOf(observed *Observed, targets, removals []propagationv1alpha1.ClusterStatus) []metav1.Condition {
+	conditions := slices.Clone(observed.Status.Conditions)
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message,
+			ObservedGeneration: observed.Generation, LastTransitionTime: metav1.NewTime(observed.Now),
+		})
+	}
+	ready, reason, message := verdict(observed, targets, removals)
+	set(propagationv1alpha1.ConditionReady, ready, reason, message)
+
+	problem := observed.Resource.Problem
+	stalled := problem != nil && problem.Stalled && !observed.Deleting
+	switch {
+	case stalled:
+		set(propagationv1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
+		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionReconciling)
+	case ready != metav1.ConditionTrue:
+		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
+	case len(removals) > 0:
+		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, worst(removals).Reason, withdrawals(removals))
+	default:
+		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionReconciling)
+	}
+	if !stalled {
+		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionStalled)
+	}
+	return conditions
+}
+
+// verdict is the Ready condition.
+func verdict(observed *Observed, targets, removals []propagationv1alpha1.ClusterStatus) (status metav1.ConditionStatus, reason, message string) {
+	if observed.Deleting {
+		return metav1.ConditionFalse, propagationv1alpha1.ReasonDeleting, withdrawals(removals)
+	}
+	if problem := observed.Resource.Problem; problem != nil {
+		if problem.Err != nil {
+			return metav1.ConditionUnknown, problem.Reason, problem.Message
+		}
+		return metav1.ConditionFalse, problem.Reason, problem.Message
+	}
+	good := 0
+	for i := range targets {
+		if targets[i].Applied == metav1.ConditionTrue && targets[i].Health == propagationv1alpha1.HealthHealthy {
+			good++
+		}
+	}
+	if good == len(targets) {
+		return metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated,
+			fmt.Sprintf("%s confirmed revision %s and reports it healthy", everyCluster(len(targets)), observed.Resource.Revision)
+	}
+	bad := worst(targets)
+	return metav1.ConditionFalse, bad.Reason, fmt.Sprintf("%d of %d clusters ready; %s: %s", good, len(targets), bad.Name, bad.Message)
+}
+
+func everyCluster(count int) string {
+	if count == 1 {
+		return "the cluster has"
+	}
+	return fmt.Sprintf("each of %d clusters has", count)
+}
+
+// withdrawals says how many clusters are still to be cleaned up.
+func withdrawals(removals []propagationv1alpha1.ClusterStatus) string {
+	if len(removals) == 0 {
+		return "every cluster is cleaned up"
+	}
+	bad := worst(removals)
+	return fmt.Sprintf("%d to be cleaned up; %s: %s", len(removals), bad.Name, bad.Message)
+}
+
+// worst returns the row that says most about what is wrong.
+func worst(rows []propagationv1alpha1.ClusterStatus) propagationv1alpha1.ClusterStatus {
+	return slices.MinFunc(rows, compareRows)
+}
+
+func compareRows(a, b propagationv1alpha1.ClusterStatus) int {
+	return cmp.Or(cmp.Compare(slices.Index(severity, a.Reason), slices.Index(severity, b.Reason)), strings.Compare(a.Name, b.Name))
+}
+
+// bounded sorts the rows, cuts them to what the API takes, and keeps the time
+// of those that say what they said before.
+func bounded(observed *Observed, rows []propagationv1alpha1.ClusterStatus) (kept []propagationv1alpha1.ClusterStatus, omitted *int32) {
+	slices.SortFunc(rows, compareRows)
+	if over := len(rows) - propagationv1alpha1.MaxClusterRows; over > 0 {
+		omitted = ptr.To(int32(over)) //nolint:gosec // bounded by the schema
+		rows = rows[:propagationv1alpha1.MaxClusterRows]
+	}
+	before := make(map[string]*propagationv1alpha1.ClusterStatus, len(observed.Status.Clusters))
+	for i := range observed.Status.Clusters {
+		before[observed.Status.Clusters[i].Name] = &observed.Status.Clusters[i]
+	}
+	for i := range rows {
+		old := before[rows[i].Name]
+		if old != nil && old.Applied == rows[i].Applied && old.Health == rows[i].Health && old.Reason == rows[i].Reason {
+			rows[i].LastTransitionTime = old.LastTransitionTime
+		} else {
+			rows[i].LastTransitionTime = metav1.NewTime(observed.Now).Rfc3339Copy()
+		}
+	}
+	return rows, omitted
+}
+
+// shortened cuts a message to what the API takes, between two characters.
+func shortened(message string) string {
+	const ellipsis = "…"
+	if len(message) <= propagationv1alpha1.MaxMessageLength {
+		return message
+	}
+	cut := propagationv1alpha1.MaxMessageLength - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(message[cut]) {
+		cut--
+	}
+	return message[:cut] + ellipsis
+}

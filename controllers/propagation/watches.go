@@ -1,0 +1,295 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// Indexes of the cache.
+const (
+	// indexOwnerUID finds the Works of an object.
+	indexOwnerUID = "ownerUID"
+	// indexCluster finds the objects that name a cluster.
+	indexCluster = "cluster"
+	// indexResource finds the objects that name a resource.
+	indexResource = "resource"
+	// indexGroup finds the objects that name a kind of a group.
+	indexGroup = "group"
+	// indexWorkName finds the objects that want a Work of a name.
+	indexWorkName = "workName"
+)
+
+// CacheOptions are what the manager's cache must be made with: Works of ours
+// alone and without their payload, nothing with its managed fields.
+func CacheOptions() (cache.Options, error) {
+	ours, err := labels.NewRequirement(propagationv1alpha1.OwnerUIDLabel, selection.Exists, nil)
+	if err != nil {
+		return cache.Options{}, fmt.Errorf("selecting our Works: %w", err)
+	}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&workv1alpha1.Work{}: {
+				Label:                 labels.NewSelector().Add(*ours),
+				Transform:             render.Compact,
+				UnsafeDisableDeepCopy: ptr.To(true),
+			},
+			&clusterv1alpha1.Cluster{}: {UnsafeDisableDeepCopy: ptr.To(true)},
+		},
+	}, nil
+}
+
+// Options say how hard the controller works.
+type Options struct {
+	// Concurrency is how many objects are reconciled at once.
+	Concurrency int
+	// Writers is how many writes of Works are under way at once.
+	Writers int
+}
+
+// SetupWithManager adds the controller to a manager whose cache was made with
+// CacheOptions.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	client, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a metadata client: %w", err)
+	}
+	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a discovery client: %w", err)
+	}
+	if err := indexWorks(ctx, mgr); err != nil {
+		return err
+	}
+	for kind := range Kinds {
+		reconciler := &Reconciler{
+			Kind:      kind,
+			Client:    mgr.GetClient(),
+			Live:      mgr.GetAPIReader(),
+			Mapper:    mgr.GetRESTMapper(),
+			Discovery: discover,
+			Recorder:  mgr.GetEventRecorder("karmada-direct"),
+			Clock:     clock.RealClock{},
+			writers:   make(chan struct{}, options.Writers),
+			ledger:    newLedger(clock.RealClock{}),
+		}
+		if err := reconciler.setup(ctx, mgr, client, options); err != nil {
+			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// indexWorks makes the cache find Works by their owner.
+func indexWorks(ctx context.Context, mgr ctrl.Manager) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexOwnerUID, func(object client.Object) []string {
+		return []string{object.GetLabels()[propagationv1alpha1.OwnerUIDLabel]}
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Works: %w", err)
+	}
+	return nil
+}
+
+// indexes say by what an object is found.
+var indexes = map[string]func(object Object) []string{
+	indexCluster: func(object Object) []string {
+		clusters := make([]string, 0, len(object.GetSpec().Clusters))
+		for i := range object.GetSpec().Clusters {
+			clusters = append(clusters, object.GetSpec().Clusters[i].Name)
+		}
+		return clusters
+	},
+	indexResource: func(object Object) []string {
+		return []string{resourceIndexKey(groupOf(object), object.GetSpec().Resource.Name)}
+	},
+	indexGroup: func(object Object) []string { return []string{groupOf(object)} },
+	indexWorkName: func(object Object) []string {
+		reference := object.GetSpec().Resource
+		return []string{names.GenerateWorkName(reference.Kind, reference.Name, object.GetNamespace())}
+	},
+}
+
+func groupOf(object Object) string {
+	return schema.FromAPIVersionAndKind(object.GetSpec().Resource.APIVersion, "").Group
+}
+
+func resourceIndexKey(group, name string) string { return group + "/" + name }
+
+// setup registers the controller of one kind and all that wakes it.
+func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, options Options) error {
+	for name, keys := range indexes {
+		err := mgr.GetFieldIndexer().IndexField(ctx, r.newOf(r.Kind), name, func(object client.Object) []string {
+			ours, _ := object.(Object)
+			return keys(ours)
+		})
+		if err != nil {
+			return fmt.Errorf("indexing by %s: %w", name, err)
+		}
+	}
+	crds := &metav1.PartialObjectMetadata{}
+	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(strings.ToLower(r.Kind)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency}).
+		For(r.newOf(r.Kind), builder.WithPredicates(intentChanged)).
+		Watches(&workv1alpha1.Work{}, r.onWork()).
+		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
+		WatchesMetadata(crds, handler.EnqueueRequestsFromMapFunc(r.onCRD)).
+		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
+				for _, request := range r.find(ctx, indexResource, resourceIndexKey(resource.Group, key.Name), client.InNamespace(key.Namespace)) {
+					queue.Add(request)
+				}
+			})
+			return nil
+		})).
+		Complete(r)
+}
+
+// intentChanged passes what a user changes, and drops what this controller
+// writes itself.
+var intentChanged = predicate.Funcs{
+	UpdateFunc: func(update event.UpdateEvent) bool {
+		before, after := update.ObjectOld, update.ObjectNew
+		return before.GetGeneration() != after.GetGeneration() ||
+			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+			!equality.Semantic.DeepEqual(before.GetFinalizers(), after.GetFinalizers()) ||
+			!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
+	},
+}
+
+// clusterChanged drops the heartbeats of clusters.
+var clusterChanged = predicate.Funcs{
+	UpdateFunc: func(update event.UpdateEvent) bool {
+		before, _ := update.ObjectOld.(*clusterv1alpha1.Cluster)
+		after, _ := update.ObjectNew.(*clusterv1alpha1.Cluster)
+		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			!equality.Semantic.DeepEqual(readiness(before), readiness(after)) ||
+			!equality.Semantic.DeepEqual(before.Status.APIEnablements, after.Status.APIEnablements) ||
+			!equality.Semantic.DeepEqual(completeness(before), completeness(after))
+	},
+}
+
+func readiness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
+	return meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady)
+}
+
+func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
+	return meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements)
+}
+
+// onCluster wakes the objects that name a cluster.
+func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	requests := r.find(ctx, indexCluster, cluster.GetName())
+	// Works that are still to be removed there belong to objects that may not
+	// name the cluster any more.
+	works := &workv1alpha1.WorkList{}
+	namespace := names.GenerateExecutionSpaceName(cluster.GetName())
+	if err := r.Client.List(ctx, works, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing Works to wake their owners", "cluster", cluster.GetName())
+	}
+	for i := range works.Items {
+		if owner := render.OwnerOf(&works.Items[i]); owner.Kind == r.Kind {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}})
+		}
+	}
+	return requests
+}
+
+// onCRD wakes the objects that name a kind of the group of a
+// CustomResourceDefinition: the kind may be there only now.
+func (r *Reconciler) onCRD(ctx context.Context, crd client.Object) []reconcile.Request {
+	_, group, _ := strings.Cut(crd.GetName(), ".")
+	return r.find(ctx, indexGroup, group)
+}
+
+// onWork wakes the owner of a Work and, when a Work goes, the objects that
+// wanted one of its name and could not have it.
+func (r *Reconciler) onWork() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake := func(work client.Object, queue queue) {
+		if owner := render.OwnerOf(work); owner.Kind == r.Kind {
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, created event.CreateEvent, queue queue) { wake(created.Object, queue) },
+		UpdateFunc: func(_ context.Context, updated event.UpdateEvent, queue queue) {
+			wake(updated.ObjectOld, queue)
+			wake(updated.ObjectNew, queue)
+		},
+		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
+			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
+			wake(deleted.Object, queue)
+			for _, request := range r.find(ctx, indexWorkName, deleted.Object.GetName()) {
+				queue.Add(request)
+			}
+		},
+	}
+}
+
+// find lists the objects of the reconciled kind that an index names.
+func (r *Reconciler) find(ctx context.Context, index, value string, options ...client.ListOption) []reconcile.Request {
+	list := &propagationv1alpha1.DirectPropagationList{}
+	options = append(options, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy)
+	if err := r.Client.List(ctx, list, options...); err != nil {
+		// The cache cannot fail to list what it has an index for.
+		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake", "index", index, "value", value)
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}

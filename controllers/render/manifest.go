@@ -1,0 +1,174 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/resourceinterpreter/default/native/prune"
+	"github.com/karmada-io/karmada/pkg/util"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// localPrefixes begin the keys of labels and annotations that tools put on an
+// object for the control plane alone. On a member they would mislead: another
+// Argo CD there would take the object for its own and prune it, and a claim of
+// a policy is the control plane's business.
+var localPrefixes = []string{
+	"argocd.argoproj.io/",
+	"kubectl.kubernetes.io/last-applied-configuration",
+	"propagationpolicy.karmada.io/",
+	"clusterpropagationpolicy.karmada.io/",
+}
+
+// Manifest is a resource made ready for members: pruned, stripped, stamped.
+type Manifest struct {
+	object   *unstructured.Unstructured
+	workName string
+
+	// Revision is the content hash of the manifest, the same on every cluster.
+	Revision string
+}
+
+// NewManifest makes a manifest of a resource read from the control plane. The
+// resource is not changed. It returns an error when the resource does not have
+// the shape of its kind.
+func NewManifest(resource *unstructured.Unstructured, conflictResolution propagationv1alpha1.ConflictResolution) (*Manifest, error) {
+	object := resource.DeepCopy()
+	annotations := withoutLocal(object.GetAnnotations())
+	annotations[workv1alpha2.ResourceTemplateUIDAnnotation] = string(resource.GetUID())
+	annotations[workv1alpha2.ResourceConflictResolutionAnnotation] = resolutionValue(conflictResolution)
+	if generation := resource.GetGeneration(); generation > 0 {
+		// Without it Karmada never collects the status of Deployments and their like.
+		annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey] = strconv.FormatInt(generation, 10)
+	}
+	labels := withoutLocal(object.GetLabels())
+	labels[util.ManagedByKarmadaLabel] = util.ManagedByKarmadaLabelValue
+	object.SetAnnotations(annotations)
+	object.SetLabels(labels)
+
+	if err := prune.RemoveIrrelevantFields(object, prune.RemoveJobTTLSeconds); err != nil {
+		return nil, fmt.Errorf("pruning %s %s/%s: %w", resource.GetKind(), resource.GetNamespace(), resource.GetName(), err)
+	}
+	manifest := &Manifest{
+		object:   object,
+		workName: names.GenerateWorkName(resource.GetKind(), resource.GetName(), resource.GetNamespace()),
+	}
+	payload, err := manifest.payload("", "")
+	if err != nil {
+		return nil, err
+	}
+	manifest.Revision, _, err = inspect(payload, "", "", "")
+	return manifest, err
+}
+
+// payload is the manifest as it stands in the Work of one cluster.
+func (m *Manifest) payload(workNamespace, permanentID string) ([]byte, error) {
+	// Only labels and annotations differ from cluster to cluster; all else is
+	// shared between the copies and not written to.
+	object := &unstructured.Unstructured{Object: maps.Clone(m.object.Object)}
+	metadata, _ := m.object.Object["metadata"].(map[string]any)
+	object.Object["metadata"] = maps.Clone(metadata)
+	annotations, labels := object.GetAnnotations(), object.GetLabels()
+	annotations[workv1alpha2.WorkNameAnnotation] = m.workName
+	annotations[workv1alpha2.WorkNamespaceAnnotation] = workNamespace
+	labels[workv1alpha2.WorkPermanentIDLabel] = permanentID
+	object.SetAnnotations(annotations)
+	object.SetLabels(labels)
+	util.RecordManagedAnnotations(object)
+	util.RecordManagedLabels(object)
+
+	payload, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s %s/%s: %w", m.object.GetKind(), m.object.GetNamespace(), m.object.GetName(), err)
+	}
+	return payload, nil
+}
+
+// inspect returns the revision of a manifest and the template generation it
+// was rendered from. What names the Work that holds the manifest is left out of
+// the revision if it is right, so that it is the same on every cluster, and
+// stays in if it is wrong, so that the difference shows.
+func inspect(payload []byte, workNamespace, workName, permanentID string) (revision, generation string, err error) {
+	var content map[string]any
+	if err := utiljson.Unmarshal(payload, &content); err != nil {
+		return "", "", fmt.Errorf("decoding a manifest: %w", err)
+	}
+	metadata, _ := content["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	omit(annotations, workv1alpha2.WorkNamespaceAnnotation, workNamespace)
+	omit(labels, workv1alpha2.WorkPermanentIDLabel, permanentID)
+	if workName != "" {
+		omit(annotations, workv1alpha2.WorkNameAnnotation, workName)
+	} else {
+		delete(annotations, workv1alpha2.WorkNameAnnotation)
+	}
+	generation, _ = annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey].(string)
+
+	canonical, err := json.Marshal(content)
+	if err != nil {
+		return "", "", fmt.Errorf("encoding a manifest: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:8]), generation, nil
+}
+
+func omit(values map[string]any, key, expected string) {
+	if values[key] == expected {
+		delete(values, key)
+	}
+}
+
+func withoutLocal(values map[string]string) map[string]string {
+	kept := make(map[string]string, len(values)+4)
+	for key, value := range values {
+		if !isLocal(key) {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+func isLocal(key string) bool {
+	for _, prefix := range localPrefixes {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// resolutionValue spells the resolution as Karmada's annotation does.
+func resolutionValue(resolution propagationv1alpha1.ConflictResolution) string {
+	if resolution == propagationv1alpha1.ConflictOverwrite {
+		return workv1alpha2.ResourceConflictResolutionOverwrite
+	}
+	return workv1alpha2.ResourceConflictResolutionAbort
+}

@@ -1,0 +1,179 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package render
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/util"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// Owner is the object that a Work belongs to.
+type Owner struct {
+	Kind      string
+	Namespace string
+	Name      string
+	UID       types.UID
+}
+
+// Target is what the Work of one cluster has of its own.
+type Target struct {
+	// Cluster is the name of the Karmada Cluster.
+	Cluster string
+	// ConflictResolution is what the owner asks for.
+	ConflictResolution propagationv1alpha1.ConflictResolution
+	// Suspend stops Karmada from applying the manifest.
+	Suspend bool
+	// Preserve keeps the object on the member when the Work is deleted.
+	Preserve bool
+	// ReadySince is since when the cluster is Ready, RFC 3339.
+	ReadySince string
+}
+
+// WorkKey is the namespace and name of the Work of a resource on a cluster.
+func WorkKey(cluster, kind, namespace, name string) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: names.GenerateExecutionSpaceName(cluster),
+		Name:      names.GenerateWorkName(kind, name, namespace),
+	}
+}
+
+// NewWork builds the Work of a cluster that has none yet.
+func (m *Manifest) NewWork(owner Owner, target Target) (*workv1alpha1.Work, error) {
+	work := &workv1alpha1.Work{}
+	work.Name = m.workName
+	work.Namespace = names.GenerateExecutionSpaceName(target.Cluster)
+	// Karmada's webhook would give one at random too; given here, the manifest
+	// can carry it from the start, as the webhook wants it to.
+	permanentID := uuid.NewString()
+	work.Labels = map[string]string{workv1alpha2.WorkPermanentIDLabel: permanentID}
+	Claim(work, owner, target)
+	return work, m.fill(work, target)
+}
+
+// UpdatedWork builds what a live Work should become. What others put on its
+// metadata stays. confirmed is the revision that the cluster is known to run,
+// which the Work remembers while the new one is on its way. live may be
+// compact; it is not changed.
+func (m *Manifest) UpdatedWork(live *workv1alpha1.Work, owner Owner, target Target, confirmed string) (*workv1alpha1.Work, error) {
+	work := &workv1alpha1.Work{ObjectMeta: *live.ObjectMeta.DeepCopy()}
+	work.ManagedFields = nil
+	work.Spec.SuspendDispatching = live.Spec.SuspendDispatching
+	Claim(work, owner, target)
+	if confirmed != "" {
+		work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = confirmed
+	}
+	if work.Labels[workv1alpha2.WorkPermanentIDLabel] == "" {
+		work.Labels[workv1alpha2.WorkPermanentIDLabel] = uuid.NewString()
+	}
+	return work, m.fill(work, target)
+}
+
+// fill sets the spec of a Work.
+func (m *Manifest) fill(work *workv1alpha1.Work, target Target) error {
+	payload, err := m.payload(work.Namespace, work.Labels[workv1alpha2.WorkPermanentIDLabel])
+	if err != nil {
+		return err
+	}
+	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: payload}}}
+	if target.Suspend || ptr.Deref(work.Spec.SuspendDispatching, false) {
+		// nil and false mean the same; which of the two stands is left alone
+		// unless suspension itself changes.
+		work.Spec.SuspendDispatching = &target.Suspend
+	}
+	if target.Preserve {
+		work.Spec.PreserveResourcesOnDeletion = ptr.To(true)
+	}
+	return nil
+}
+
+// Nudge changes the spec of a Work without changing its meaning. Only a new
+// generation makes Karmada attempt a Work afresh that it has backed off from.
+func Nudge(work *workv1alpha1.Work) {
+	switch suspended := work.Spec.SuspendDispatching; {
+	case suspended == nil:
+		work.Spec.SuspendDispatching = ptr.To(false)
+	case !*suspended:
+		work.Spec.SuspendDispatching = nil
+	}
+}
+
+// Claim puts on the metadata of a Work what belongs there.
+func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
+	if work.Labels == nil {
+		work.Labels = map[string]string{}
+	}
+	if work.Annotations == nil {
+		work.Annotations = map[string]string{}
+	}
+	maps.Copy(work.Annotations, claimAnnotations(owner, target))
+	if target.ReadySince != "" {
+		work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = target.ReadySince
+	}
+	work.Labels[propagationv1alpha1.OwnerUIDLabel] = string(owner.UID)
+	if !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) {
+		work.Finalizers = append(work.Finalizers, util.ExecutionControllerFinalizer)
+	}
+}
+
+// IsClaimed tells whether the metadata of a Work is what Claim would make it.
+// Since when the cluster is Ready does not count: that changes by itself.
+func IsClaimed(work *workv1alpha1.Work, owner Owner, target Target) bool {
+	for key, value := range claimAnnotations(owner, target) {
+		if work.Annotations[key] != value {
+			return false
+		}
+	}
+	return work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(owner.UID) &&
+		slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer)
+}
+
+func claimAnnotations(owner Owner, target Target) map[string]string {
+	annotations := map[string]string{
+		workv1alpha2.ResourceConflictResolutionAnnotation: resolutionValue(target.ConflictResolution),
+		propagationv1alpha1.OwnerKindAnnotation:           owner.Kind,
+		propagationv1alpha1.OwnerNameAnnotation:           owner.Name,
+	}
+	if owner.Namespace != "" {
+		annotations[propagationv1alpha1.OwnerNamespaceAnnotation] = owner.Namespace
+	}
+	return annotations
+}
+
+// OwnerOf reads from a Work who owns it; the zero Owner when its metadata
+// does not name one.
+func OwnerOf(work metav1.Object) Owner {
+	annotations := work.GetAnnotations()
+	return Owner{
+		Kind:      annotations[propagationv1alpha1.OwnerKindAnnotation],
+		Namespace: annotations[propagationv1alpha1.OwnerNamespaceAnnotation],
+		Name:      annotations[propagationv1alpha1.OwnerNameAnnotation],
+		UID:       types.UID(work.GetLabels()[propagationv1alpha1.OwnerUIDLabel]),
+	}
+}
