@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,6 +44,8 @@ type Outcome struct {
 	Failures map[string]error
 	// Holders says who holds a Work that was to be created.
 	Holders map[string]string
+	// Homeless means that a cluster has no execution namespace yet.
+	Homeless bool
 	// Retry means that something was not as observed: look again at once.
 	Retry bool
 }
@@ -60,6 +63,10 @@ func (o *outcome) failed(cluster string, err error) {
 	case err == nil:
 	case apierrors.IsConflict(err):
 		o.Retry = true
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// Karmada makes the namespace a moment after the Cluster is registered,
+		// and deletes it a moment before the Cluster is gone.
+		o.Homeless = true
 	default:
 		o.Failures[cluster] = err
 	}

@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		r.letGo(object, plan)
 		return ctrl.Result{}, nil
 	}
-	return r.report(ctx, object, plan, result)
+	return r.report(ctx, object, observed, plan, result)
 }
 
 // get returns an object as new as this process knows it; nil when it is gone.

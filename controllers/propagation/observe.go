@@ -56,6 +56,7 @@ type Observed struct {
 	Resource Resource
 	// Targets has an entry per named cluster, in the order of the spec.
 	Targets []render.Target
+	named   map[string]bool
 	// Clusters has the state of every cluster that is named or has a Work.
 	Clusters map[string]Cluster
 	// Works are the compact Works of the object.
@@ -86,6 +87,21 @@ func (o *Observed) work(cluster string) *workv1alpha1.Work {
 	return o.Works[o.workKey(cluster)]
 }
 
+// names tells whether the spec names a cluster.
+func (o *Observed) names(cluster string) bool { return o.named[cluster] }
+
+// surplus are the Works that are not, or no longer, wanted.
+func (o *Observed) surplus() []types.NamespacedName {
+	keys := []types.NamespacedName{}
+	for key := range o.Works {
+		if cluster := clusterOf(key.Namespace); !o.names(cluster) || o.workKey(cluster) != key {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, compareKeys)
+	return keys
+}
+
 // observe reads all that a decision rests on. Reads that fail become part of
 // what was observed where only a part of the object depends on them, and an
 // error where all of it does.
@@ -112,7 +128,7 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 	if observed.Deleting {
 		return observed, nil
 	}
-	observed.Targets = targetsOf(observed)
+	observed.target()
 	observed.Resource = r.observeResource(ctx, object, full)
 	return observed, r.observeHolders(ctx, observed)
 }
@@ -183,21 +199,25 @@ func stateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVers
 	return state
 }
 
-// targetsOf says what the Work of each named cluster has of its own.
-func targetsOf(observed *Observed) []render.Target {
-	suspension := observed.Spec.Suspension
-	targets := make([]render.Target, 0, len(observed.Spec.Clusters))
-	for i := range observed.Spec.Clusters {
-		name := observed.Spec.Clusters[i].Name
-		targets = append(targets, render.Target{
+// target says what the Work of each named cluster has of its own.
+func (o *Observed) target() {
+	suspended := map[string]bool{}
+	for _, name := range o.Spec.Suspension.DispatchingOnClusters.ClusterNames {
+		suspended[name] = true
+	}
+	o.Targets = make([]render.Target, 0, len(o.Spec.Clusters))
+	o.named = make(map[string]bool, len(o.Spec.Clusters))
+	for i := range o.Spec.Clusters {
+		name := o.Spec.Clusters[i].Name
+		o.named[name] = true
+		o.Targets = append(o.Targets, render.Target{
 			Cluster:            name,
-			ConflictResolution: observed.Spec.ConflictResolution,
-			Suspend:            ptr.Deref(suspension.Dispatching, false) || slices.Contains(suspension.DispatchingOnClusters.ClusterNames, name),
-			Preserve:           ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false),
-			ReadySince:         observed.Clusters[name].ReadySince,
+			ConflictResolution: o.Spec.ConflictResolution,
+			Suspend:            ptr.Deref(o.Spec.Suspension.Dispatching, false) || suspended[name],
+			Preserve:           ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false),
+			ReadySince:         o.Clusters[name].ReadySince,
 		})
 	}
-	return targets
 }
 
 // observeHolders finds out, for each wanted Work that is not ours, whether

@@ -17,7 +17,6 @@ limitations under the License.
 package propagation
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +37,8 @@ const (
 	// releaseTime is how long Karmada gets to let go of a Work whose object is
 	// to stay on the member.
 	releaseTime = 10 * time.Second
+	// homelessPoll is how often a cluster's execution namespace is looked for.
+	homelessPoll = time.Second
 	// conflictPoll is how often a Work that somebody else holds is looked at.
 	conflictPoll = 3 * time.Second
 	// kindPoll is how often an unknown kind is looked for, beside the watch on
@@ -117,8 +118,8 @@ func NewPlan(observed *Observed) *Plan {
 			planTarget(observed, plan, target)
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(observed.Works), compareKeys) {
-		if isObsolete(observed, plan, key) {
+	for _, key := range observed.surplus() {
+		if mayGo(observed, plan, key) {
 			planRemoval(observed, plan, key)
 		}
 	}
@@ -184,27 +185,22 @@ func contactRegained(cluster Cluster, work *workv1alpha1.Work) bool {
 	return cluster.Ready && work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] != cluster.ReadySince
 }
 
-// isObsolete tells whether a Work of ours is no longer wanted.
-func isObsolete(observed *Observed, plan *Plan, key types.NamespacedName) bool {
-	for _, target := range observed.Targets {
-		wanted := observed.workKey(target.Cluster)
-		if wanted == key {
-			return false
-		}
-		if wanted.Namespace != key.Namespace {
-			continue
-		}
-		// The cluster now gets another resource. The old one stays until the
-		// Work of the new one is there, or is about to be written.
-		return observed.Works[wanted] != nil ||
-			slices.ContainsFunc(plan.Writes, func(write Write) bool { return write.Target.Cluster == target.Cluster })
+// mayGo tells whether the time has come to remove a Work that is not wanted.
+func mayGo(observed *Observed, plan *Plan, key types.NamespacedName) bool {
+	cluster := clusterOf(key.Namespace)
+	if !observed.names(cluster) {
+		return true
 	}
-	return true
+	wanted := observed.workKey(cluster)
+	// The cluster now gets another resource. The old one stays until the Work
+	// of the new one is there, or is about to be written.
+	return observed.Works[wanted] != nil ||
+		slices.ContainsFunc(plan.Writes, func(write Write) bool { return write.Target.Cluster == cluster })
 }
 
 func planDeletion(observed *Observed, plan *Plan) {
 	left := []string{}
-	for _, key := range slices.SortedFunc(maps.Keys(observed.Works), compareKeys) {
+	for _, key := range observed.surplus() {
 		planRemoval(observed, plan, key)
 		cluster := clusterOf(key.Namespace)
 		if state := observed.Clusters[cluster]; state.Exists && !state.Terminating {

@@ -43,10 +43,10 @@ const statusInterval = time.Second
 
 // report writes the status if it has changed, tells of it, and says when to
 // look again.
-func (r *Reconciler) report(ctx context.Context, object Object, plan *Plan, result *Outcome) (ctrl.Result, error) {
-	// Observed once more, so that the status speaks of what was just written.
-	observed, err := r.observe(ctx, object, false)
-	if err != nil {
+func (r *Reconciler) report(ctx context.Context, object Object, observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
+	// The status speaks of the Works as they have just been written.
+	var err error
+	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
 		return ctrl.Result{}, err
 	}
 	status := NewStatus(observed, result)
@@ -118,6 +118,9 @@ func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl
 	}
 	if result.Retry {
 		plan.wait(soon)
+	}
+	if result.Homeless {
+		plan.wait(homelessPoll)
 	}
 	if len(result.Holders) > 0 {
 		plan.wait(conflictPoll)

@@ -19,7 +19,6 @@ package propagation
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -68,8 +67,7 @@ func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.Propaga
 	}
 	targets := len(rows)
 	rows = append(rows, removalRows(observed)...)
-	removals := rows[targets:]
-	status.Conditions = conditionsOf(observed, rows[:targets], removals)
+	status.Conditions = conditionsOf(observed, rows[:targets], rows[targets:])
 	status.Clusters, status.Omitted = bounded(observed, rows)
 	return status
 }
@@ -176,18 +174,13 @@ func confirmedRow(target render.Target, work *workv1alpha1.Work) propagationv1al
 
 // removalRows are the rows of clusters that still have to be cleaned up.
 func removalRows(observed *Observed) []propagationv1alpha1.ClusterStatus {
-	named := map[string]bool{}
-	for _, target := range observed.Targets {
-		named[target.Cluster] = true
-	}
-	rows := []propagationv1alpha1.ClusterStatus{}
-	for _, key := range slices.SortedFunc(maps.Keys(observed.Works), compareKeys) {
-		name := clusterOf(key.Namespace)
-		if named[name] {
-			continue
+	rows, last := []propagationv1alpha1.ClusterStatus{}, ""
+	for _, key := range observed.surplus() {
+		// A named cluster has a row already, that of its new resource.
+		if name := clusterOf(key.Namespace); !observed.names(name) && name != last {
+			rows = append(rows, removalRow(observed, key, name))
+			last = name
 		}
-		named[name] = true
-		rows = append(rows, removalRow(observed, key, name))
 	}
 	return rows
 }
@@ -252,6 +245,8 @@ func conditionsOf(observed *Observed, targets, removals []propagationv1alpha1.Cl
 		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
 	case len(removals) > 0:
 		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, worst(removals).Reason, withdrawals(removals))
+	case len(observed.surplus()) > 0:
+		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, propagationv1alpha1.ReasonRemoving, "the resource named before is being removed")
 	default:
 		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionReconciling)
 	}

@@ -1,0 +1,339 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// TestConfirmationIsNeverFalse lets the controller's decisions and a model of
+// Karmada's execution controller act on one Work in every order, with caches
+// that lag, attempts that fail, and content that changes at any moment. At
+// every step, a Work that counts as confirmed must be what the member has; and
+// when the changes end, the last of them is confirmed.
+func TestConfirmationIsNeverFalse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		world := newWorld()
+		t.Repeat(map[string]func(*rapid.T){
+			"content changes":           func(*rapid.T) { world.changeContent() },
+			"contact is lost and found": func(*rapid.T) { world.readySince++ },
+			"we see more":               func(*rapid.T) { world.our.advance(world) },
+			"we decide":                 func(*rapid.T) { world.our.decide(world) },
+			"we write":                  func(*rapid.T) { world.our.write(world) },
+			"Karmada sees more":         func(*rapid.T) { world.karmada.advance(world) },
+			"Karmada works":             func(t *rapid.T) { world.karmada.step(world, rapid.Bool().Draw(t, "fails")) },
+			"Karmada retries":           func(*rapid.T) { world.karmada.queued = true },
+			"": func(t *rapid.T) {
+				if err := world.lie(); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+		if err := world.settle(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// world is an API server with one Work, a member with one object, and two
+// controllers.
+type world struct {
+	// versions are all that the Work ever was; the index is its resourceVersion.
+	versions   []*workv1alpha1.Work
+	content    int
+	member     string
+	readySince int
+	our        us
+	karmada    karmada
+}
+
+func newWorld() *world {
+	first := &workv1alpha1.Work{}
+	first.Generation = 1
+	w := &world{}
+	setRevision(first, w.desired())
+	w.versions = []*workv1alpha1.Work{first}
+	w.karmada.queued = true
+	return w
+}
+
+func (w *world) desired() string { return fmt.Sprintf("revision%d", w.content) }
+
+func (w *world) changeContent() { w.content++ }
+
+func (w *world) latest() int { return len(w.versions) - 1 }
+
+// put stores a new version of the Work if it rests on the latest one.
+func (w *world) put(base int, work *workv1alpha1.Work) bool {
+	if base != w.latest() {
+		return false
+	}
+	if !equality.Semantic.DeepEqual(work.Spec, w.versions[base].Spec) {
+		work.Generation++
+	}
+	w.versions = append(w.versions, work)
+	return true
+}
+
+func (w *world) cluster() Cluster {
+	return Cluster{Exists: true, Ready: true, ReadySince: fmt.Sprint(w.readySince)}
+}
+
+// lie tells what the controller would report that is not so.
+func (w *world) lie() error {
+	seen := w.versions[w.our.seen]
+	if proof, _ := evidenceOf(seen); proof == confirmed && render.Revision(seen) != w.member {
+		return fmt.Errorf("%s counts as confirmed, the member has %q", render.Revision(seen), w.member)
+	}
+	return nil
+}
+
+// settle lets everybody act in turn until nothing changes, and tells what is
+// wrong then.
+func (w *world) settle() error {
+	for range 200 {
+		w.our.advance(w)
+		w.our.decide(w)
+		w.our.write(w)
+		w.our.write(w)
+		w.karmada.advance(w)
+		w.karmada.step(w, false)
+		if err := w.lie(); err != nil {
+			return err
+		}
+	}
+	last := w.versions[w.latest()]
+	if proof, _ := evidenceOf(last); proof != confirmed || w.member != w.desired() {
+		return fmt.Errorf("stuck: %s is %s, wanted is %s, the member has %s", render.Revision(last), proof, w.desired(), w.member)
+	}
+	written := len(w.versions)
+	for range 20 {
+		w.our.advance(w)
+		w.our.decide(w)
+		w.our.write(w)
+		w.our.write(w)
+	}
+	if len(w.versions) != written {
+		return fmt.Errorf("%d writes although all was right", len(w.versions)-written)
+	}
+	return nil
+}
+
+// us is the controller: it sees its own writes at once, others' later.
+type us struct {
+	seen    int
+	base    int
+	pending []func(w *world, base int) (*workv1alpha1.Work, bool)
+}
+
+func (u *us) advance(w *world) { u.seen = min(u.seen+1, w.latest()) }
+
+func (u *us) decide(w *world) {
+	if len(u.pending) > 0 {
+		return
+	}
+	observed := &Observed{
+		Now: time.Unix(0, 0), Resource: Resource{Revision: w.desired()},
+		Clusters: map[string]Cluster{"member": w.cluster()},
+	}
+	work := w.versions[u.seen]
+	target := render.Target{Cluster: "member", ReadySince: w.cluster().ReadySince}
+	write, needed := planWrite(observed, target, claimed(work))
+	if !needed {
+		return
+	}
+	u.base = u.seen
+	revision := w.desired()
+	if write.Reset {
+		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
+			reset := w.versions[base].DeepCopy()
+			reset.Status.Conditions = resetConditions(reset)
+			return reset, w.put(base, reset)
+		})
+	}
+	if write.Update {
+		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
+			updated := w.versions[base].DeepCopy()
+			setRevision(updated, revision)
+			render.Claim(updated, render.Owner{}, target)
+			if write.Nudge {
+				render.Nudge(updated)
+			}
+			return updated, w.put(base, updated)
+		})
+	}
+}
+
+// write carries out the next of the decided writes.
+func (u *us) write(w *world) {
+	if len(u.pending) == 0 {
+		return
+	}
+	if _, ok := u.pending[0](w, u.base); !ok {
+		u.pending = nil
+		return
+	}
+	u.pending = u.pending[1:]
+	u.base = w.latest()
+	u.seen = max(u.seen, u.base)
+}
+
+// claimed is a Work whose metadata is as it should be, so that decisions are
+// about its content.
+func claimed(work *workv1alpha1.Work) *workv1alpha1.Work {
+	copied := work.DeepCopy()
+	render.Claim(copied, render.Owner{}, render.Target{})
+	return copied
+}
+
+func setRevision(work *workv1alpha1.Work, revision string) {
+	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte("revision " + revision + " 0")}}}
+}
+
+// karmada is the execution controller of Karmada v1.18, step by step.
+type karmada struct {
+	seen   int
+	queued bool
+	phase  phase
+	tries  int
+	work   *workv1alpha1.Work
+	result metav1.ConditionStatus
+}
+
+type phase int
+
+const (
+	idle phase = iota
+	dispatching
+	applying
+	recording
+)
+
+// advance lets the cache see one more version; a new generation is queued.
+func (k *karmada) advance(w *world) {
+	if k.seen == w.latest() {
+		return
+	}
+	k.seen++
+	if w.versions[k.seen].Generation != w.versions[k.seen-1].Generation {
+		k.queued = true
+	}
+}
+
+// step carries the attempt under way on, or begins one.
+func (k *karmada) step(w *world, fails bool) {
+	switch k.phase {
+	case idle:
+		if k.queued {
+			k.queued = false
+			k.work, k.phase, k.tries = w.versions[k.seen], dispatching, 0
+		}
+	case dispatching:
+		if meta.IsStatusConditionTrue(k.work.Status.Conditions, workv1alpha1.WorkDispatching) {
+			k.phase = applying
+			return
+		}
+		k.record(w, metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}, applying)
+	case applying:
+		k.result = metav1.ConditionFalse
+		if !fails {
+			w.member = render.Revision(k.work)
+			k.result = metav1.ConditionTrue
+		}
+		k.phase, k.tries = recording, 0
+	case recording:
+		k.record(w, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: k.result}, idle)
+		if k.phase == idle && k.result == metav1.ConditionFalse {
+			k.queued = true
+		}
+	}
+}
+
+// record writes a condition the way Karmada does: onto what its cache has,
+// not at all when the cache has it already, five times over on a conflict.
+func (k *karmada) record(w *world, condition metav1.Condition, next phase) {
+	cached := w.versions[k.seen].DeepCopy()
+	meta.SetStatusCondition(&cached.Status.Conditions, condition)
+	same := slices.EqualFunc(cached.Status.Conditions, w.versions[k.seen].Status.Conditions, func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status
+	})
+	if same || w.put(k.seen, cached) {
+		k.work, k.phase = cached, next
+		return
+	}
+	if k.tries++; k.tries == 5 {
+		k.phase, k.queued = idle, true
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	applied := func(status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: workv1alpha1.WorkApplied, Status: status}
+	}
+	dispatching := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}
+	suspended := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionFalse}
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		want       evidence
+	}{
+		"nothing reported":              {nil, pending},
+		"attempt begun":                 {[]metav1.Condition{dispatching}, pending},
+		"applied after the attempt":     {[]metav1.Condition{dispatching, applied(metav1.ConditionTrue)}, confirmed},
+		"applied, suspended since":      {[]metav1.Condition{suspended, applied(metav1.ConditionTrue)}, confirmed},
+		"refused":                       {[]metav1.Condition{dispatching, applied(metav1.ConditionFalse)}, refused},
+		"refused by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionFalse)}, refused},
+		"applied by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionTrue)}, premature},
+		"older attempt, then a new one": {[]metav1.Condition{applied(metav1.ConditionTrue), dispatching}, ambiguous},
+		"unknown":                       {[]metav1.Condition{dispatching, applied(metav1.ConditionUnknown)}, pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: tc.conditions}}
+			if got, _ := evidenceOf(work); got != tc.want {
+				t.Errorf("evidenceOf() = %s, want %s", got, tc.want)
+			}
+			if left := resetConditions(work); len(left) != 0 {
+				t.Errorf("resetConditions() leaves %v", left)
+			}
+		})
+	}
+}
+
+func TestNudge(t *testing.T) {
+	for _, tc := range []struct{ before, after *bool }{
+		{nil, ptr.To(false)}, {ptr.To(false), nil}, {ptr.To(true), ptr.To(true)},
+	} {
+		work := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{SuspendDispatching: tc.before}}
+		render.Nudge(work)
+		if !equality.Semantic.DeepEqual(work.Spec.SuspendDispatching, tc.after) {
+			t.Errorf("Nudge(%v) = %v, want %v", tc.before, work.Spec.SuspendDispatching, tc.after)
+		}
+	}
+}
