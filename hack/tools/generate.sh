@@ -13,9 +13,10 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-# Regenerates, in place, everything that is made from the Go types of apis/:
-# deep copies, CRDs, typed clients. The tools are built from the versions that
-# hack/tools/go.mod pins; nothing is downloaded but Go modules.
+# Regenerates, in place, what is made from the Go types of apis/. Without
+# arguments all of it, else the named parts: deepcopy, crds, clients, reference.
+# The tools are built from the versions that hack/tools/go.mod pins; nothing is
+# downloaded but Go modules.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -24,47 +25,74 @@ readonly header=hack/boilerplate.go.txt
 readonly api=propagation/v1alpha1
 
 bin=$(pwd)/bin
+scratch=$(mktemp -d)
+trap 'rm -rf "${scratch}"' EXIT
+
+deepcopy() {
+  "${bin}/controller-gen" "object:headerFile=${header}" paths=./apis/propagation/...
+}
+
+# Output goes into an empty directory first, so that a kind that was renamed or
+# removed leaves no file behind.
+crds() {
+  "${bin}/controller-gen" crd:generateEmbeddedObjectMeta=false paths=./apis/propagation/... "output:crd:dir=${scratch}/crds"
+  mkdir -p apis/crds
+  rm -f apis/crds/*.yaml
+  cp "${scratch}"/crds/*.yaml apis/crds/
+}
+
+# Likewise; and apply configurations before the clientset that refers to them.
+clients() {
+  rm -rf apis/client
+  "${bin}/applyconfiguration-gen" \
+    --go-header-file "${header}" \
+    --output-dir apis/client/applyconfiguration \
+    --output-pkg "${module}/apis/client/applyconfiguration" \
+    "${module}/apis/${api}"
+  "${bin}/client-gen" \
+    --go-header-file "${header}" \
+    --clientset-name versioned \
+    --input-base "${module}/apis" \
+    --input "${api}" \
+    --apply-configuration-package "${module}/apis/client/applyconfiguration" \
+    --output-dir apis/client/clientset \
+    --output-pkg "${module}/apis/client/clientset"
+  "${bin}/lister-gen" \
+    --go-header-file "${header}" \
+    --output-dir apis/client/listers \
+    --output-pkg "${module}/apis/client/listers" \
+    "${module}/apis/${api}"
+  "${bin}/informer-gen" \
+    --go-header-file "${header}" \
+    --versioned-clientset-package "${module}/apis/client/clientset/versioned" \
+    --listers-package "${module}/apis/client/listers" \
+    --output-dir apis/client/informers \
+    --output-pkg "${module}/apis/client/informers" \
+    "${module}/apis/${api}"
+}
+
+reference() {
+  mkdir -p docs/reference
+  "${bin}/crd-ref-docs" \
+    --config hack/tools/reference/config.yaml \
+    --templates-dir hack/tools/reference/templates \
+    --source-path apis/propagation \
+    --renderer markdown \
+    --output-path docs/reference/api.md \
+    --log-level ERROR
+}
+
+(( $# > 0 )) || set -- deepcopy crds clients reference
 go -C hack/tools build -o "${bin}/" tool
-
-echo "deep copies: apis/${api}"
-"${bin}/controller-gen" "object:headerFile=${header}" paths=./apis/propagation/...
-
-echo "CRDs: apis/crds"
-# Generated into an empty directory, so that a kind that was renamed or removed
-# leaves no file behind.
-crds=$(mktemp -d)
-trap 'rm -rf "${crds}"' EXIT
-"${bin}/controller-gen" crd:generateEmbeddedObjectMeta=false paths=./apis/propagation/... "output:crd:dir=${crds}"
-mkdir -p apis/crds
-rm -f apis/crds/*.yaml
-cp "${crds}"/*.yaml apis/crds/
-
-echo "clients: apis/client"
-# applyconfiguration-gen first: the clientset refers to its output. The old
-# output goes first, for the same reason as above.
-rm -rf apis/client
-"${bin}/applyconfiguration-gen" \
-  --go-header-file "${header}" \
-  --output-dir apis/client/applyconfiguration \
-  --output-pkg "${module}/apis/client/applyconfiguration" \
-  "${module}/apis/${api}"
-"${bin}/client-gen" \
-  --go-header-file "${header}" \
-  --clientset-name versioned \
-  --input-base "${module}/apis" \
-  --input "${api}" \
-  --apply-configuration-package "${module}/apis/client/applyconfiguration" \
-  --output-dir apis/client/clientset \
-  --output-pkg "${module}/apis/client/clientset"
-"${bin}/lister-gen" \
-  --go-header-file "${header}" \
-  --output-dir apis/client/listers \
-  --output-pkg "${module}/apis/client/listers" \
-  "${module}/apis/${api}"
-"${bin}/informer-gen" \
-  --go-header-file "${header}" \
-  --versioned-clientset-package "${module}/apis/client/clientset/versioned" \
-  --listers-package "${module}/apis/client/listers" \
-  --output-dir apis/client/informers \
-  --output-pkg "${module}/apis/client/informers" \
-  "${module}/apis/${api}"
+for part in "$@"; do
+  case ${part} in
+  deepcopy | crds | clients | reference)
+    echo "generating ${part}"
+    "${part}"
+    ;;
+  *)
+    echo "unknown part ${part}; parts are deepcopy, crds, clients, reference" >&2
+    exit 2
+    ;;
+  esac
+done

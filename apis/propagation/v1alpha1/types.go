@@ -97,7 +97,7 @@ type PropagationSpec struct {
 	// +optional
 	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
 
-	// suspension stops changes from travelling to some or all clusters. What
+	// suspension stops changes from traveling to some or all clusters. What
 	// the clusters run stays as it is.
 	// +optional
 	Suspension Suspension `json:"suspension,omitempty,omitzero"`
@@ -151,7 +151,7 @@ const (
 	ConflictOverwrite ConflictResolution = "Overwrite"
 )
 
-// Suspension stops changes from travelling to clusters.
+// Suspension stops changes from traveling to clusters.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!(has(self.dispatching) && self.dispatching && has(self.dispatchingOnClusters))",message="dispatching: true suspends every cluster; name single clusters in dispatchingOnClusters without it"
 type Suspension struct {

@@ -42,7 +42,7 @@ type PropagationSpecApplyConfiguration struct {
 	// DirectPropagation is deleted or a cluster is taken off the list. By
 	// default the resource is removed from them.
 	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
-	// suspension stops changes from travelling to some or all clusters. What
+	// suspension stops changes from traveling to some or all clusters. What
 	// the clusters run stays as it is.
 	Suspension *SuspensionApplyConfiguration `json:"suspension,omitempty"`
 }

@@ -21,7 +21,7 @@ package v1alpha1
 // SuspensionApplyConfiguration represents a declarative configuration of the Suspension type for use
 // with apply.
 //
-// Suspension stops changes from travelling to clusters.
+// Suspension stops changes from traveling to clusters.
 type SuspensionApplyConfiguration struct {
 	// dispatching, when true, suspends all clusters.
 	Dispatching *bool `json:"dispatching,omitempty"`

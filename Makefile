@@ -1,0 +1,93 @@
+# Copyright The Karmada Direct Authors.
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+# Everything here runs on Go, git and bash alone; tools come through Go modules,
+# pinned in hack/tools, and are built into bin/.
+
+SHELL := bash
+.SHELLFLAGS := -o errexit -o nounset -o pipefail -c
+.DEFAULT_GOAL := help
+
+# What goes into the names and labels of a build.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+
+# Further flags for go test, for example: make test-unit TESTFLAGS='-run TestPlan -v'
+TESTFLAGS ?=
+
+##@ Develop
+
+.PHONY: help
+help: ## Print this.
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: generate
+generate: ## Regenerate everything that is made from the Go types: deep copies, CRDs, clients, API reference.
+	hack/tools/generate.sh
+
+.PHONY: manifests
+manifests: ## Regenerate the CRDs only.
+	hack/tools/generate.sh crds
+
+.PHONY: fmt
+fmt: ## Format the Go code of every module, and sort its imports.
+	hack/tools/lint.sh fmt
+
+.PHONY: vet
+vet: ## Run go vet, test files with build tags included.
+	go vet -tags integration,e2e ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint over every module.
+	hack/tools/lint.sh run
+
+.PHONY: build
+build: ## Build bin/controller-manager.
+	go build -trimpath -o bin/controller-manager ./cmd/controller-manager
+
+##@ Check
+
+.PHONY: verify
+verify: ## Check all that needs no server: generated files, licenses, tidiness, vet, lint.
+	hack/tools/verify.sh
+
+.PHONY: test
+test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e.
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no server, with the race detector.
+	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/...
+
+.PHONY: test-integration
+test-integration: ## Run the tests against a real API server and etcd, built from source at the first run.
+	KUBEBUILDER_ASSETS="$$(go -C hack/fleet run . build | tail -1)" \
+		go test -tags integration -timeout 20m $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/...
+
+.PHONY: e2e
+e2e: ## Run the journeys on a real fleet: Karmada with push and pull members.
+	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e/...
+
+.PHONY: bench
+bench: ## Measure against the bare limit and against PropagationPolicy.
+	go run ./hack/bench
+
+##@ Try
+
+.PHONY: demo
+demo: ## Start a fleet on this machine with the controller in it, and show what it does.
+	hack/demo.sh
+
+.PHONY: demo-down
+demo-down: ## Stop the fleet of the demo and remove its state.
+	hack/demo.sh down
