@@ -87,6 +87,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 			return nil, err
 		}
 	}
+	worksSkipped.WithLabelValues(r.Kind).Add(float64(max(0, len(observed.Works)-len(plan.Writes)-len(plan.Removals))))
 	r.parallel(len(plan.Writes), func(i int) {
 		write := &plan.Writes[i]
 		err := r.write(ctx, observed, write)
@@ -148,6 +149,15 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if err := r.Client.Update(ctx, work); err != nil {
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 	}
+	return r.written(observed, "update", work)
+}
+
+// written takes a write down that the API server took.
+func (r *Reconciler) written(observed *Observed, operation string, work *workv1alpha1.Work) error {
+	workWrites.WithLabelValues(r.Kind, operation).Inc()
+	if operation == "create" || operation == "update" {
+		r.gauges.wrote(observed.Owner.UID, client.ObjectKeyFromObject(work), observed.Resource.Revision, r.Clock.Now())
+	}
 	return r.ledger.wrote(observed.Owner.UID, work)
 }
 
@@ -161,7 +171,7 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 	key := client.ObjectKeyFromObject(work)
 	err = r.Client.Create(ctx, work)
 	if err == nil {
-		return r.ledger.wrote(observed.Owner.UID, work)
+		return r.written(observed, "create", work)
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Work %s: %w", key, err)
@@ -199,7 +209,7 @@ func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1
 	if err := r.Client.Status().Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return nil, r.unlessGone(err, "resetting the status of Work %s/%s", live.Namespace, live.Name)
 	}
-	return work, r.ledger.wrote(observed.Owner.UID, work)
+	return work, r.written(observed, "reset", work)
 }
 
 // remove deletes a Work that is known to be ours: the UID says so.
@@ -226,6 +236,7 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 		r.ledger.gone(observed.Owner.UID, work)
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
+	workWrites.WithLabelValues(r.Kind, "delete").Inc()
 	return nil
 }
 
@@ -237,6 +248,7 @@ func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error
 	if err := r.Client.Patch(ctx, released, patch); err != nil {
 		return r.unlessGone(err, "releasing Work %s/%s", work.Namespace, work.Name)
 	}
+	workWrites.WithLabelValues(r.Kind, "release").Inc()
 	return nil
 }
 

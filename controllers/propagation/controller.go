@@ -63,6 +63,7 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 
+	gauges *gauges
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
 	ledger  *ledger
@@ -104,6 +105,7 @@ func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object,
 		r.forget(key)
 		r.ledger.forgetObject(key)
 		r.statusWritten.Delete(key)
+		r.gauges.counted(key, nil)
 		return nil, nil //nolint:nilnil // an object that is gone is no error
 	}
 	return r.ledger.newest(object), nil

@@ -50,6 +50,8 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 		return ctrl.Result{}, err
 	}
 	status := NewStatus(observed, result)
+	r.gauges.confirmed(observed, r.Clock.Now())
+	r.gauges.counted(client.ObjectKeyFromObject(object), status.Summary)
 	if hold := r.holdStatus(object, status); hold > 0 {
 		plan.wait(hold)
 	} else if err := r.writeStatus(ctx, object, status); err != nil {
@@ -106,6 +108,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *pro
 // next says when to look again, and what went wrong.
 func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
 	if problem := observed.Resource.Problem; problem != nil {
+		reconcileErrors.WithLabelValues(r.Kind, problem.Reason).Inc()
 		switch {
 		case problem.Err != nil:
 			return ctrl.Result{}, problem.Err
@@ -114,6 +117,7 @@ func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl
 		}
 	}
 	if err := failure(result); err != nil {
+		reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
 		return ctrl.Result{}, err
 	}
 	if result.Retry {

@@ -110,6 +110,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := indexWorks(ctx, mgr); err != nil {
 		return err
 	}
+	// One bound for all kinds: it is the API server that is shared.
+	writers := make(chan struct{}, options.Writers)
 	for kind := range Kinds {
 		reconciler := &Reconciler{
 			Kind:      kind,
@@ -119,8 +121,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Discovery: discover,
 			Recorder:  mgr.GetEventRecorder("karmada-direct"),
 			Clock:     clock.RealClock{},
-			writers:   make(chan struct{}, options.Writers),
+			writers:   writers,
 			ledger:    newLedger(clock.RealClock{}),
+			gauges:    newGauges(kind),
 		}
 		if err := reconciler.setup(ctx, mgr, client, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)

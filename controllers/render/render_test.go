@@ -1,0 +1,406 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package render_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/yaml"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	workwebhook "github.com/karmada-io/karmada/pkg/webhook/work"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+var (
+	owner  = render.Owner{Kind: "DirectPropagation", Namespace: "shop", Name: "web", UID: "0b7b7c5e"}
+	target = render.Target{Cluster: "member1", ReadySince: "2026-01-01T00:00:00Z"}
+)
+
+func parse(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	// As the API server's answers are decoded: whole numbers are int64.
+	data, err := yaml.YAMLToJSON([]byte(manifest))
+	if err == nil {
+		err = utiljson.Unmarshal(data, &object.Object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func manifestOf(t *testing.T, resource *unstructured.Unstructured) *render.Manifest {
+	t.Helper()
+	manifest, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest
+}
+
+func workOf(t *testing.T, resource *unstructured.Unstructured, target render.Target) *workv1alpha1.Work {
+	t.Helper()
+	work, err := manifestOf(t, resource).NewWork(owner, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return work
+}
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  uid: 5d7ffc07
+  generation: 3
+  resourceVersion: "77"
+  creationTimestamp: "2026-01-01T00:00:00Z"
+  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: x, uid: y}]
+  finalizers: [example.com/keep]
+  managedFields: [{manager: kubectl}]
+  labels:
+    app: web
+    argocd.argoproj.io/instance: shop
+    propagationpolicy.karmada.io/permanent-id: "1234"
+  annotations:
+    note: "a <b> & c"
+    deployment.kubernetes.io/revision: "4"
+    argocd.argoproj.io/tracking-id: "shop:apps/Deployment:shop/web"
+    kubectl.kubernetes.io/last-applied-configuration: "{}"
+spec:
+  replicas: 2
+  template: {spec: {containers: [{name: web, image: "nginx:1"}]}}
+status: {replicas: 2}
+`
+
+// wanted is what Karmada's conventions make of the deployment above.
+const wanted = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  labels:
+    app: web
+    karmada.io/managed: "true"
+    work.karmada.io/permanent-id: PERMANENT-ID
+  annotations:
+    note: "a <b> & c"
+    resourcetemplate.karmada.io/generation: "3"
+    resourcetemplate.karmada.io/uid: 5d7ffc07
+    resourcetemplate.karmada.io/managed-annotations: note,resourcetemplate.karmada.io/generation,resourcetemplate.karmada.io/managed-annotations,resourcetemplate.karmada.io/managed-labels,resourcetemplate.karmada.io/uid,work.karmada.io/conflict-resolution,work.karmada.io/name,work.karmada.io/namespace
+    resourcetemplate.karmada.io/managed-labels: app,karmada.io/managed,work.karmada.io/permanent-id
+    work.karmada.io/conflict-resolution: abort
+    work.karmada.io/name: web-56d6c779bb
+    work.karmada.io/namespace: karmada-es-member1
+spec:
+  replicas: 2
+  template: {spec: {containers: [{name: web, image: "nginx:1"}]}}
+`
+
+func TestNewWork(t *testing.T) {
+	work := workOf(t, parse(t, deployment), target)
+	if work.Namespace != "karmada-es-member1" || work.Name != "web-56d6c779bb" {
+		t.Errorf("the Work is %s/%s", work.Namespace, work.Name)
+	}
+	want := parse(t, wanted)
+	labels := want.GetLabels()
+	labels["work.karmada.io/permanent-id"] = work.Labels["work.karmada.io/permanent-id"]
+	want.SetLabels(labels)
+	got := &unstructured.Unstructured{}
+	if err := json.Unmarshal(work.Spec.Workload.Manifests[0].Raw, &got.Object); err != nil {
+		t.Fatal(err)
+	}
+	normalize(t, want)
+	if diff := cmp.Diff(want.Object, got.Object); diff != "" {
+		t.Errorf("the manifest differs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"karmada.io/execution-controller"}, work.Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+	if got := render.OwnerOf(work); got != owner {
+		t.Errorf("OwnerOf() = %+v, want %+v", got, owner)
+	}
+	if len(work.OwnerReferences) != 0 {
+		t.Error("a cross-namespace owner reference would have the Work garbage-collected")
+	}
+}
+
+// normalize gives numbers the type that JSON decoding gives them.
+func normalize(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	data, err := json.Marshal(object.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Object = nil
+	if err := json.Unmarshal(data, &object.Object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWebhookChangesNothing sends Works through Karmada's own mutating webhook:
+// what it would change, every comparison with the live Work would find again.
+func TestWebhookChangesNothing(t *testing.T) {
+	for name, resource := range map[string]string{
+		"Deployment": deployment,
+		"Job":        `{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: shop, generation: 1}, spec: {ttlSecondsAfterFinished: 5, selector: {matchLabels: {controller-uid: x}}, template: {metadata: {labels: {controller-uid: x, app: j}}, spec: {containers: []}}}}`,
+		"Service":    `{apiVersion: v1, kind: Service, metadata: {name: s, namespace: shop}, spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ports: [{port: 80}]}}`,
+		"Account":    `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a, namespace: shop}, secrets: [{name: a-token-x}, {name: mine}]}`,
+		"Claim":      `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p, namespace: shop, annotations: {volume.kubernetes.io/selected-node: n}}, spec: {resources: {requests: {storage: 1Gi}}}}`,
+		"ConfigMap":  `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: shop}, data: {html: "<a href='x'>&amp;</a>", text: "ü\u2028\u0001"}}`,
+		"Numbers":    `{apiVersion: example.com/v1, kind: Any, metadata: {name: n, namespace: shop, generation: 9}, spec: {big: 9007199254740993, float: 1.5, whole: 2.0, none: null, list: [1, a, {b: 2}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := workOf(t, parse(t, resource), target)
+			mutated := throughWebhook(t, work)
+			if diff := cmp.Diff(string(work.Spec.Workload.Manifests[0].Raw), string(mutated.Spec.Workload.Manifests[0].Raw)); diff != "" {
+				t.Errorf("the webhook changes the manifest (-rendered +live):\n%s", diff)
+			}
+			if got, want := compactRevision(t, mutated), manifestOf(t, parse(t, resource)).Revision; got != want {
+				t.Errorf("Revision() of the live Work = %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func throughWebhook(t *testing.T, work *workv1alpha1.Work) *workv1alpha1.Work {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := workv1alpha1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := &workwebhook.MutatingAdmission{Decoder: admission.NewDecoder(scheme)}
+	response := hook.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: raw}}})
+	if !response.Allowed {
+		t.Fatalf("the webhook refuses the Work: %v", response.Result)
+	}
+	patches := response.Patches
+	content := map[string]any{}
+	if err := json.Unmarshal(raw, &content); err != nil {
+		t.Fatal(err)
+	}
+	for _, patch := range patches {
+		t.Errorf("the webhook patches: %s", patch.Json())
+	}
+	mutated := &workv1alpha1.Work{}
+	if err := json.Unmarshal(raw, mutated); err != nil {
+		t.Fatal(err)
+	}
+	return mutated
+}
+
+func compactRevision(t *testing.T, work *workv1alpha1.Work) string {
+	t.Helper()
+	compact, err := render.Compact(work.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, ok := compact.(*workv1alpha1.Work)
+	if !ok {
+		t.Fatalf("Compact() returns a %T", compact)
+	}
+	return render.Revision(copied)
+}
+
+func TestRevisionIsThatOfTheContent(t *testing.T) {
+	resource := parse(t, deployment)
+	want := manifestOf(t, resource).Revision
+	for name, tc := range map[string]struct {
+		change func(*unstructured.Unstructured)
+		same   bool
+	}{
+		"nothing":             {func(*unstructured.Unstructured) {}, true},
+		"resourceVersion":     {func(o *unstructured.Unstructured) { o.SetResourceVersion("99") }, true},
+		"status":              {func(o *unstructured.Unstructured) { o.Object["status"] = map[string]any{"replicas": int64(9)} }, true},
+		"a policy's claim":    {func(o *unstructured.Unstructured) { unset(o, "labels", "propagationpolicy.karmada.io/permanent-id") }, true},
+		"an annotation":       {func(o *unstructured.Unstructured) { unset(o, "annotations", "note") }, false},
+		"a label":             {func(o *unstructured.Unstructured) { unset(o, "labels", "app") }, false},
+		"spec":                {func(o *unstructured.Unstructured) { unset(o, "spec", "replicas") }, false},
+		"another generation":  {func(o *unstructured.Unstructured) { o.SetGeneration(4) }, false},
+		"another incarnation": {func(o *unstructured.Unstructured) { o.SetUID("other") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := resource.DeepCopy()
+			tc.change(changed)
+			got := manifestOf(t, changed).Revision
+			if (got == want) != tc.same {
+				t.Errorf("revision %s, before %s, same should be %t", got, want, tc.same)
+			}
+		})
+	}
+	if diff := cmp.Diff(parse(t, deployment).Object, resource.Object); diff != "" {
+		t.Errorf("NewManifest() changes its argument:\n%s", diff)
+	}
+}
+
+func unset(object *unstructured.Unstructured, field, key string) {
+	if field == "spec" {
+		unstructured.RemoveNestedField(object.Object, field, key)
+		return
+	}
+	unstructured.RemoveNestedField(object.Object, "metadata", field, key)
+}
+
+// TestRevisionIsTheSameOnEveryCluster holds live Works, whatever cluster and
+// permanent ID they have, against the revision that they were rendered from.
+func TestRevisionIsTheSameOnEveryCluster(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		resource := parse(t, deployment)
+		resource.SetName(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`).Draw(rt, "name"))
+		unstructured.RemoveNestedField(resource.Object, "spec")
+		resource.Object["data"] = rapid.MapOf(rapid.String(), rapid.String()).Draw(rt, "data")
+		data := map[string]any{}
+		for key, value := range resource.Object["data"].(map[string]string) { //nolint:errcheck // made above
+			data[key] = value
+		}
+		resource.Object["data"] = data
+		cluster := rapid.StringMatching(`[a-z][a-z0-9]{0,20}`).Draw(rt, "cluster")
+		work := workOf(t, resource, render.Target{Cluster: cluster})
+		if got, want := compactRevision(t, work), manifestOf(t, resource).Revision; got != want {
+			rt.Errorf("Revision() = %s, want %s", got, want)
+		}
+	})
+}
+
+func TestHandEditsShow(t *testing.T) {
+	for name, edit := range map[string]func(*workv1alpha1.Work){
+		"another permanent ID":   func(w *workv1alpha1.Work) { w.Labels["work.karmada.io/permanent-id"] = "other" },
+		"another Work's payload": func(w *workv1alpha1.Work) { w.Namespace = "karmada-es-member2" },
+		"no manifest":            func(w *workv1alpha1.Work) { w.Spec.Workload.Manifests = nil },
+		"two manifests": func(w *workv1alpha1.Work) {
+			w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, w.Spec.Workload.Manifests[0])
+		},
+		"no JSON":       func(w *workv1alpha1.Work) { w.Spec.Workload.Manifests[0].Raw = []byte("{") },
+		"empty payload": func(w *workv1alpha1.Work) { w.Spec.Workload.Manifests[0].Raw = []byte("{}") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := workOf(t, parse(t, deployment), target)
+			edit(work)
+			if got := compactRevision(t, work); got == manifestOf(t, parse(t, deployment)).Revision {
+				t.Errorf("Revision() = %s although the Work was edited", got)
+			}
+		})
+	}
+}
+
+func TestUpdatedWork(t *testing.T) {
+	live := workOf(t, parse(t, deployment), target)
+	live.ResourceVersion = "5"
+	live.Labels["someone"] = "else"
+	live.Finalizers = []string{"else/keep"}
+	id := live.Labels["work.karmada.io/permanent-id"]
+	before := live.DeepCopy()
+
+	changed := parse(t, deployment)
+	changed.SetGeneration(4)
+	suspended := target
+	suspended.Suspend, suspended.Preserve, suspended.ConflictResolution = true, true, propagationv1alpha1.ConflictOverwrite
+	work, err := manifestOf(t, changed).UpdatedWork(live, owner, suspended, "cafe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case work.ResourceVersion != "5":
+		t.Error("the write must name the resourceVersion that was decided on")
+	case work.Labels["someone"] != "else" || len(work.Finalizers) != 2:
+		t.Error("what others put on the Work must stay")
+	case work.Labels["work.karmada.io/permanent-id"] != id:
+		t.Error("the permanent ID must stay")
+	case work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] != "cafe":
+		t.Error("the confirmed revision must be remembered")
+	case work.Spec.SuspendDispatching == nil || !*work.Spec.SuspendDispatching:
+		t.Error("suspension is missing")
+	case work.Spec.PreserveResourcesOnDeletion == nil || !*work.Spec.PreserveResourcesOnDeletion:
+		t.Error("preservation is missing")
+	case work.Annotations["work.karmada.io/conflict-resolution"] != "overwrite":
+		t.Error("conflict resolution is missing")
+	case !render.IsClaimed(work, owner, suspended):
+		t.Error("what was rendered must count as right")
+	case render.IsClaimed(live, owner, suspended):
+		t.Error("what was not rendered must not count as right")
+	}
+	if diff := cmp.Diff(before, live); diff != "" {
+		t.Errorf("UpdatedWork() changes the live Work:\n%s", diff)
+	}
+}
+
+// TestCompactCannotBeWritten: a Work whose payload was dropped must never reach
+// an API server.
+func TestCompactCannotBeWritten(t *testing.T) {
+	work := workOf(t, parse(t, deployment), target)
+	if _, err := render.Compact(work); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := json.Marshal(work); err == nil {
+		t.Errorf("a compact Work can be encoded: %s", data)
+	}
+	again := work.DeepCopy()
+	if _, err := render.Compact(again); err != nil || render.Revision(again) != render.Revision(work) {
+		t.Error("Compact() must leave a compact Work as it is")
+	}
+	if got := render.TemplateGeneration(work); got != 3 {
+		t.Errorf("TemplateGeneration() = %d, want 3", got)
+	}
+}
+
+func TestCompactKeepsTheReportedGeneration(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status   string
+		want     int64
+		reported bool
+	}{
+		"Deployment": {`{"resourceTemplateGeneration":7,"replicas":2,"conditions":[{"type":"Available"}]}`, 7, true},
+		"other kind": {`{"phase":"Bound"}`, 0, false},
+		"no object":  {`"text"`, 0, false},
+		"nothing":    {``, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := workOf(t, parse(t, deployment), target)
+			status := workv1alpha1.ManifestStatus{Health: workv1alpha1.ResourceHealthy}
+			if tc.status != "" {
+				status.Status = &runtime.RawExtension{Raw: []byte(tc.status)}
+			}
+			work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{status}
+			if _, err := render.Compact(work); err != nil {
+				t.Fatal(err)
+			}
+			got, reported := render.ReportedGeneration(&work.Status.ManifestStatuses[0])
+			if got != tc.want || reported != tc.reported {
+				t.Errorf("ReportedGeneration() = %d, %t, want %d, %t", got, reported, tc.want, tc.reported)
+			}
+		})
+	}
+}
