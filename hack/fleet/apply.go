@@ -132,11 +132,10 @@ func awaitCondition(ctx context.Context, client dynamic.Interface, gvr schema.Gr
 	last := "no answer"
 	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		object, err := client.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			last = err.Error()
-			return false, nil
+		status, message := "", fmt.Sprint(err)
+		if err == nil {
+			status, message = condition(object, kind)
 		}
-		status, message := condition(object, kind)
 		last = fmt.Sprintf("%s=%q %s", kind, status, message)
 		return status == "True", nil
 	})

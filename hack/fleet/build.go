@@ -177,7 +177,8 @@ func (b Build) finish(ctx context.Context, sources string) error {
 
 func (r recipe) build(ctx context.Context, sources, bin string, out *progress) error {
 	dir := filepath.Join(sources, r.module)
-	defer out.spin("%s", r.shows)()
+	done := out.spin("%s", r.shows)
+	defer done()
 	ldflags, err := r.linkerFlags(ctx, dir)
 	if err != nil {
 		return err

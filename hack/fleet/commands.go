@@ -25,6 +25,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// fleetsFolder holds, in the repository's root, the folders of all fleets.
+const fleetsFolder = ".fleet"
+
 // fleetFlags say which fleet a command is about.
 type fleetFlags struct {
 	name string
@@ -75,7 +78,7 @@ func (f *fleetFlags) folder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(filepath.Dir(filepath.Dir(sources)), ".fleet", f.name), nil
+	return filepath.Join(filepath.Dir(filepath.Dir(sources)), fleetsFolder, f.name), nil
 }
 
 func newBuildCommand() *cobra.Command {

@@ -102,6 +102,24 @@ func parseComponentArgs(values []string) ([]ComponentArg, error) {
 	return args, nil
 }
 
+// validate finds what only the whole layout of a fleet can tell, such as an
+// argument for a component that there is not.
+func (c Config) validate() error {
+	_, err := topology(c, "", func() int { return 0 })
+	return err
+}
+
+func formatComponentArgs(args []ComponentArg) string {
+	if len(args) == 0 {
+		return "none"
+	}
+	items := make([]string, len(args))
+	for i, a := range args {
+		items[i] = a.Component + "=" + a.Arg
+	}
+	return strings.Join(items, " ")
+}
+
 func formatMembers(members []Member) string {
 	items := make([]string, len(members))
 	for i, m := range members {

@@ -40,7 +40,7 @@ func stopNamed(ctx context.Context, dir string, names []string, signal syscall.S
 		out.println("%s: nothing runs.", strings.Join(names, ", "))
 		return nil
 	}
-	if err := state.stopAll(running, signal); err != nil {
+	if err := state.stopAll(ctx, running, signal); err != nil {
 		return err
 	}
 	for _, p := range running {

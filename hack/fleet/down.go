@@ -35,7 +35,7 @@ func down(ctx context.Context, dir string, out *progress) error {
 		return err
 	}
 	defer lock.release()
-	if err := state.stopAll(state.Processes, syscall.SIGTERM); err != nil {
+	if err := state.stopAll(ctx, state.Processes, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("ending fleet %s: %w", state.Name, err)
 	}
 	fleets, err := openRegistry()
@@ -48,15 +48,17 @@ func down(ctx context.Context, dir string, out *progress) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("deleting the fleet's folder: %w", err)
 	}
-	// The folder of all fleets goes with the last one; while it holds others,
+	// The folder of all fleets goes with the last one. While it holds others,
 	// this fails, as it should.
-	_ = os.Remove(filepath.Dir(dir))
+	if parent := filepath.Dir(dir); filepath.Base(parent) == fleetsFolder {
+		_ = os.Remove(parent)
+	}
 	out.println("Fleet %s is down, %s is deleted.", state.Name, dir)
 	return nil
 }
 
 // stopAll ends processes, each after those that need it, so that none logs
 // errors about what ended before it.
-func (s *State) stopAll(processes []*Process, signal syscall.Signal) error {
-	return inReverse(processes, func(p *Process) error { return s.stop(p, signal) })
+func (s *State) stopAll(ctx context.Context, processes []*Process, signal syscall.Signal) error {
+	return inReverse(ctx, processes, func(p *Process) error { return s.stop(p, signal) })
 }

@@ -36,7 +36,7 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) // of no effect once it is renamed
+	defer func() { _ = os.Remove(temp.Name()) }() // of no effect once it is renamed
 	_, err = temp.Write(data)
 	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

@@ -30,8 +30,8 @@ type task struct {
 	run   func(context.Context) error
 }
 
-// runTasks runs tasks in parallel, each after those it needs. Needs that no
-// task of the set fulfils count as fulfilled. The first failure cancels the
+// runTasks runs tasks in parallel, each after those it needs. Needs that are
+// no task of the set count as met. The first failure cancels the
 // rest, and is what is returned.
 func runTasks(ctx context.Context, tasks []task) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -66,7 +66,7 @@ func runTasks(ctx context.Context, tasks []task) error {
 
 // inReverse makes tasks that undo: each comes after those that need it, and
 // fails alone, so that one stubborn process does not keep the others alive.
-func inReverse(processes []*Process, run func(*Process) error) error {
+func inReverse(ctx context.Context, processes []*Process, run func(*Process) error) error {
 	var mu sync.Mutex
 	var errs []error
 	tasks := make([]task, len(processes))
@@ -86,6 +86,6 @@ func inReverse(processes []*Process, run func(*Process) error) error {
 		}
 	}
 	// Undoing is finished even when the user is impatient.
-	err := runTasks(context.Background(), tasks)
+	err := runTasks(context.WithoutCancel(ctx), tasks)
 	return errors.Join(append(errs, err)...)
 }

@@ -96,7 +96,7 @@ func parseStat(stat []byte) (state byte, startTime uint64, err error) {
 		return 0, 0, errors.New("stat has no program name")
 	}
 	fields := strings.Fields(string(stat[end+1:]))
-	const stateField, startTimeField = 3 - 3, 22 - 3 // after the name, field 3 is the first
+	const stateField, startTimeField = 0, 22 - 3 // the first one left is field 3
 	if len(fields) <= startTimeField {
 		return 0, 0, errors.New("stat is too short")
 	}

@@ -72,15 +72,19 @@ func (s *State) installCRDs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := apply(ctx, client, append(definitions, roles...)...); err != nil {
+	if err := apply(ctx, client, roles...); err != nil {
 		return err
 	}
-	for _, definition := range definitions {
-		if err := awaitCondition(ctx, client, crds, definition.GetName(), "Established"); err != nil {
-			return err
-		}
+	tasks := make([]task, len(definitions))
+	for i, definition := range definitions {
+		tasks[i] = task{name: definition.GetName(), run: func(ctx context.Context) error {
+			if err := apply(ctx, client, definition); err != nil {
+				return err
+			}
+			return awaitCondition(ctx, client, crds, definition.GetName(), "Established")
+		}}
 	}
-	return nil
+	return runTasks(ctx, tasks)
 }
 
 // installClusterAPI makes the Karmada API server pass cluster.karmada.io on to

@@ -56,7 +56,7 @@ func failed(p *Process, err error) error {
 
 // start runs a process that is not running and waits until it is ready.
 func (s *State) start(ctx context.Context, p *Process) error {
-	exited, err := s.launch(p)
+	exited, err := s.launch(ctx, p)
 	if err != nil {
 		return failed(p, fmt.Errorf("starting: %w", err))
 	}
@@ -68,7 +68,7 @@ func (s *State) start(ctx context.Context, p *Process) error {
 
 // launch starts a process in a session of its own, so that it outlives this
 // program and its terminal. The channel tells when and how it ended.
-func (s *State) launch(p *Process) (<-chan error, error) {
+func (s *State) launch(ctx context.Context, p *Process) (<-chan error, error) {
 	if err := os.MkdirAll(filepath.Dir(p.Log), 0o755); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (s *State) launch(p *Process) (<-chan error, error) {
 	defer log.Close() // the process has its own handle
 	fmt.Fprintf(log, "=== %s: fleet starts %s\n", time.Now().Format(time.RFC3339), p.Name)
 
-	cmd := s.command(context.Background(), p.Program, p.Args...)
+	cmd := s.command(context.WithoutCancel(ctx), p.Program, p.Args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -44,6 +44,11 @@ func newProgress(out *os.File) *progress {
 	}
 }
 
+// silent is a progress that nobody sees.
+func (p *progress) silent() *progress {
+	return &progress{out: io.Discard, started: p.started}
+}
+
 func (p *progress) println(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +82,11 @@ func (p *progress) spin(format string, args ...any) (done func()) {
 	show := func(end string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		// Blanks cover what is left of a longer line.
-		fmt.Fprintf(p.out, "%-78s%s", fmt.Sprintf("  %5s  %s%s", time.Since(begin).Round(time.Second), what, p.note), end)
+		line := fmt.Sprintf("  %5s  %s%s", time.Since(begin).Round(time.Second), what, p.note)
+		if p.terminal {
+			line = fmt.Sprintf("%-78s", line) // blanks cover what is left of a longer line
+		}
+		fmt.Fprint(p.out, line, end)
 	}
 	show(end)
 	stop, stopped := make(chan struct{}), make(chan struct{})

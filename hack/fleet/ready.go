@@ -48,7 +48,7 @@ func newReadyCheck(p *Process) (func(context.Context) error, error) {
 }
 
 func getOK(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type State struct {
 	mu sync.Mutex // guards identities of processes and saving
 }
 
-var errNoFleet = errors.New("no fleet here")
+var errNoFleet = errors.New("no fleet there; start one with `fleet up`")
 
 func statePath(dir string) string { return filepath.Join(dir, "fleet.json") }
 
@@ -70,7 +70,7 @@ func newState(config Config, dir string, build Build, taken map[int]bool) (*Stat
 func loadState(dir string) (*State, error) {
 	data, err := os.ReadFile(statePath(dir))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, errNoFleet
+		return nil, fmt.Errorf("%s: %w", dir, errNoFleet)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the fleet's state: %w", err)
@@ -85,12 +85,9 @@ func loadState(dir string) (*State, error) {
 // lockState loads the state of a fleet for a command that changes it; two such
 // commands never run at once. The caller releases the lock.
 func lockState(ctx context.Context, dir string) (*State, *fileLock, error) {
-	if _, err := os.Stat(statePath(dir)); errors.Is(err, os.ErrNotExist) {
-		return nil, nil, errNoFleet
-	}
 	lock, err := lockDir(ctx, dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, errNoFleet
+		return nil, nil, fmt.Errorf("%s: %w", dir, errNoFleet)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Programs, by the names `fleet build` gives them.
@@ -153,7 +154,7 @@ func (t *layout) addArg(extra ComponentArg) error {
 		for i, p := range t.processes {
 			names[i] = p.Name
 		}
-		return fmt.Errorf("component argument %s=%s: no component of that name; there are %v", extra.Component, extra.Arg, names)
+		return fmt.Errorf("component argument %s=%s: no component of that name; there are %s", extra.Component, extra.Arg, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -197,9 +198,18 @@ func (t *layout) karmada(p plane) {
 	t.kubeControllerManager(p, "--controllers=namespace,garbagecollector,serviceaccount-token,ttl-after-finished")
 	t.aggregatedAPIServer(p)
 
+	t.karmadaController(p, programKarmadaControllerManager)
+	t.karmadaController(p, programKarmadaScheduler)
+	t.webhook(p)
+}
+
+// karmadaController is one of Karmada's servers that only watch the API. The
+// cluster API must be there first: a watch that fails is tried again only
+// after many seconds.
+func (t *layout) karmadaController(p plane, program string) {
 	health, metrics := t.nextPort(), t.nextPort()
 	t.add(Process{
-		Name: programKarmadaControllerManager, Group: p.name, Program: programKarmadaControllerManager,
+		Name: program, Group: p.name, Program: program,
 		Port: health, OtherPorts: []int{metrics},
 		ReadyURL: httpURL(health, "/healthz"),
 		Needs:    []string{p.apiServer(), programKarmadaAggregated, stepCRDs, stepClusterAPI},
@@ -210,19 +220,10 @@ func (t *layout) karmada(p plane) {
 			"--metrics-bind-address=" + address(metrics),
 		},
 	})
-	health, metrics = t.nextPort(), t.nextPort()
-	t.add(Process{
-		Name: programKarmadaScheduler, Group: p.name, Program: programKarmadaScheduler,
-		Port: health, OtherPorts: []int{metrics},
-		ReadyURL: httpURL(health, "/healthz"),
-		Needs:    []string{p.apiServer(), programKarmadaAggregated, stepCRDs, stepClusterAPI},
-		Args: []string{
-			"--kubeconfig=" + p.kubeconfig,
-			"--leader-elect=false",
-			"--health-probe-bind-address=" + address(health),
-			"--metrics-bind-address=" + address(metrics),
-		},
-	})
+}
+
+// webhook defaults and checks policies and Works.
+func (t *layout) webhook(p plane) {
 	serving, health, metrics := t.nextPort(), t.nextPort(), t.nextPort()
 	t.add(Process{
 		Name: programKarmadaWebhook, Group: p.name, Program: programKarmadaWebhook,

@@ -42,12 +42,8 @@ type upOptions struct {
 // up brings a fleet to where all its processes run and all its members are
 // registered, whatever is missing for that.
 func up(ctx context.Context, options upOptions, out *progress) error {
-	built, err := ensureBuilt(ctx, out)
-	if err != nil {
-		return err
-	}
 	if _, err := os.Stat(statePath(options.dir)); errors.Is(err, os.ErrNotExist) {
-		if err := create(ctx, options, built); err != nil {
+		if err := create(ctx, options, out); err != nil {
 			return err
 		}
 	}
@@ -60,14 +56,25 @@ func up(ctx context.Context, options upOptions, out *progress) error {
 		return err
 	}
 	if _, err := os.Stat(state.Bin); err != nil { // the user emptied the cache
+		built, err := ensureBuilt(ctx, out)
+		if err != nil {
+			return err
+		}
 		state.Bin, state.Manifests = built.Bin, built.Manifests
 	}
 	return state.bringUp(ctx, options.keepOnFailure, out)
 }
 
-// create lays out a new fleet in its folder, with certificates and kubeconfigs.
-func create(ctx context.Context, options upOptions, built Build) error {
+// create lays out a new fleet in a folder of its own.
+func create(ctx context.Context, options upOptions, out *progress) error {
+	if err := options.config.validate(); err != nil {
+		return err
+	}
 	if err := claimDir(options.dir); err != nil {
+		return err
+	}
+	built, err := ensureBuilt(ctx, out)
+	if err != nil {
 		return err
 	}
 	fleets, err := openRegistry()
@@ -108,8 +115,8 @@ func (s *State) accepts(options upOptions) error {
 	if sameMembers && slices.Equal(s.ComponentArgs, options.config.ComponentArgs) {
 		return nil
 	}
-	return fmt.Errorf("fleet %s exists with members %s and component arguments %v; end it with `fleet down` to change them",
-		s.Name, formatMembers(s.Members), s.ComponentArgs)
+	return fmt.Errorf("fleet %s exists with members %s and component arguments %s; to change them, end it with `fleet down` first",
+		s.Name, formatMembers(s.Members), formatComponentArgs(s.ComponentArgs))
 }
 
 // bringUp starts what does not run and installs what is not there.
@@ -117,21 +124,32 @@ func (s *State) bringUp(ctx context.Context, keepOnFailure bool, out *progress) 
 	if err := s.writeCredentials(); err != nil {
 		return err
 	}
+	steps := out
+	if s.complete() {
+		steps = out.silent() // the steps only make sure
+	}
 	for i := range s.Members {
 		s.Members[i].Unjoined = false
 	}
 	out.println("Fleet %s in %s", s.Name, s.Dir)
 	started := &startedProcesses{}
-	err := runTasks(ctx, append(s.processTasks(s.Processes, started, out), s.setupTasks(out)...))
+	err := runTasks(ctx, append(s.processTasks(s.Processes, started, steps), s.setupTasks(steps)...))
 	if err != nil {
+		err = fmt.Errorf("bringing up fleet %s: %w", s.Name, err)
 		if !keepOnFailure {
-			out.println("Ending what was started ...")
-			err = errors.Join(err, s.stopAll(started.list, syscall.SIGTERM))
+			out.println("That failed; ending what was started.")
+			err = errors.Join(err, s.stopAll(ctx, started.list, syscall.SIGTERM))
 		}
-		return fmt.Errorf("bringing up fleet %s: %w", s.Name, err)
+		return err
 	}
 	s.reportUp(started.list, out)
 	return nil
+}
+
+// complete tells whether everything runs and all members should be registered.
+func (s *State) complete() bool {
+	return !slices.ContainsFunc(s.Processes, func(p *Process) bool { return !proc.runs(p.Identity) }) &&
+		!slices.ContainsFunc(s.Members, func(m Member) bool { return m.Unjoined })
 }
 
 // startedProcesses are those that one call started.

@@ -1,0 +1,91 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestBuildOutputKeepsTheErrors(t *testing.T) {
+	p := &progress{out: io.Discard}
+	output := &buildOutput{progress: p}
+	for _, part := range []string{
+		"go: downloading example.com/a v1.0.0\ninternal/abi\nexample",
+		".com/a/b\n# example.com/c\n./c.go:1:2: syntax",
+		" error\n",
+	} {
+		if n, err := output.Write([]byte(part)); n != len(part) || err != nil {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+	}
+	if output.downloads != 1 || output.compiled != 2 {
+		t.Errorf("%d downloads and %d packages, want 1 and 2", output.downloads, output.compiled)
+	}
+	if want := "# example.com/c\n./c.go:1:2: syntax error\n"; output.rest() != want {
+		t.Errorf("rest = %q, want %q", output.rest(), want)
+	}
+}
+
+func TestHashSourcesFollowsEveryFile(t *testing.T) {
+	sources := t.TempDir()
+	write := func(path, content string) {
+		if err := writeFile(filepath.Join(sources, path), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hash := func() string {
+		h, err := hashSources(sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	write("components/go.mod", "module a")
+	write("components/sub/main.go", "package main")
+	write("kwok/go.mod", "module b")
+	first := hash()
+	if hash() != first {
+		t.Error("the hash changes by itself")
+	}
+	write("components/sub/main.go", "package main // changed")
+	second := hash()
+	if second == first {
+		t.Error("the hash does not see a change of a file")
+	}
+	if err := os.Remove(filepath.Join(sources, "kwok/go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	if hash() == second {
+		t.Error("the hash does not see that a file is gone")
+	}
+}
+
+func TestClaimDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "fleet")
+	for range 2 { // an empty one may be claimed again
+		if err := claimDir(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeFile(filepath.Join(dir, "thesis.txt"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	checkError(t, claimDir(dir), "is not empty")
+}

@@ -1,0 +1,154 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layOut makes a fleet of a push and a pull member on ports from 20000 up.
+func layOut(t *testing.T, args ...ComponentArg) []*Process {
+	t.Helper()
+	members, err := parseMembers(defaultMembers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := firstPort - 1
+	processes, err := topology(Config{Name: "demo", Members: members, ComponentArgs: args}, "/fleet", func() int { port++; return port })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return processes
+}
+
+func processNames(processes []*Process) []string {
+	names := make([]string, len(processes))
+	for i, p := range processes {
+		names[i] = p.Name
+	}
+	return names
+}
+
+func TestTopologyNamesProcesses(t *testing.T) {
+	want := []string{
+		"etcd",
+		"karmada-apiserver", "karmada-kube-controller-manager", "karmada-aggregated-apiserver",
+		"karmada-controller-manager", "karmada-scheduler", "karmada-webhook",
+		"member1-kube-apiserver", "member1-kube-controller-manager", "member1-kube-scheduler", "member1-kwok",
+		"member2-kube-apiserver", "member2-kube-controller-manager", "member2-kube-scheduler", "member2-kwok",
+		"member2-karmada-agent",
+	}
+	if got := processNames(layOut(t)); !slices.Equal(got, want) {
+		t.Errorf("processes:\n got %v\nwant %v", got, want)
+	}
+}
+
+func TestTopologyUsesEachPortOnce(t *testing.T) {
+	seen := map[int]string{}
+	for _, p := range layOut(t) {
+		for _, port := range append([]int{p.Port}, p.OtherPorts...) {
+			if other, found := seen[port]; found {
+				t.Errorf("%s and %s both have port %d", other, p.Name, port)
+			}
+			seen[port] = p.Name
+			if !strings.Contains(strings.Join(p.Args, " "), strconv.Itoa(port)) {
+				t.Errorf("%s has port %d, but no argument says so", p.Name, port)
+			}
+		}
+	}
+}
+
+// Every address in an argument must be a loopback address: a test fleet is
+// nobody else's to reach.
+func TestTopologyListensOnLoopbackOnly(t *testing.T) {
+	withPort := regexp.MustCompile(`(\S*):2\d{4}\b`)
+	for _, p := range layOut(t) {
+		for _, arg := range p.Args {
+			match := withPort.FindStringSubmatch(arg)
+			if match != nil && !strings.HasSuffix(match[1], loopback) {
+				t.Errorf("%s: %s is not on loopback", p.Name, arg)
+			}
+		}
+		if strings.Contains(strings.Join(p.Args, " "), "--secure-port=") && !slices.Contains(p.Args, "--bind-address="+loopback) {
+			t.Errorf("%s has a secure port without a bind address", p.Name)
+		}
+		ready, err := url.Parse(p.ReadyURL)
+		if err != nil || ready.Hostname() != loopback {
+			t.Errorf("%s is asked for readiness at %q", p.Name, p.ReadyURL)
+		}
+	}
+}
+
+func TestTopologyNeedsNothingUnknownAndHasNoCircle(t *testing.T) {
+	met := []string{stepCRDs, stepClusterAPI}
+	// What is needed is always listed before.
+	for _, p := range layOut(t) {
+		for _, need := range p.Needs {
+			if !slices.Contains(met, need) {
+				t.Errorf("%s needs %q, which does not come before it", p.Name, need)
+			}
+		}
+		met = append(met, p.Name)
+	}
+}
+
+func TestComponentArgs(t *testing.T) {
+	processes := layOut(t,
+		ComponentArg{"kube-apiserver", "--v=4"},
+		ComponentArg{"member1-kube-apiserver", "--v=5"},
+	)
+	for name, want := range map[string][]string{
+		"karmada-apiserver":      {"--v=4"},
+		"member1-kube-apiserver": {"--v=4", "--v=5"},
+		"member1-kube-scheduler": nil,
+	} {
+		i := slices.Index(processNames(processes), name)
+		got := slices.DeleteFunc(slices.Clone(processes[i].Args), func(arg string) bool { return !strings.HasPrefix(arg, "--v=") })
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has extra arguments %v, want %v", name, got, want)
+		}
+	}
+	err := Config{ComponentArgs: []ComponentArg{{"no-such", "--v=4"}}}.validate()
+	checkError(t, err, "no component of that name")
+}
+
+func TestSelectProcesses(t *testing.T) {
+	processes := layOut(t)
+	for _, test := range []struct {
+		names   []string
+		want    []string
+		wantErr string
+	}{
+		{names: []string{"etcd"}, want: []string{"etcd"}},
+		{names: []string{"member1"}, want: []string{"member1-kube-apiserver", "member1-kube-controller-manager", "member1-kube-scheduler", "member1-kwok"}},
+		{names: []string{"member1-kwok", "etcd", "member1-kwok"}, want: []string{"member1-kwok", "etcd"}},
+		{names: []string{"member"}, wantErr: "no process or member"},
+	} {
+		t.Run(strings.Join(test.names, " "), func(t *testing.T) {
+			got, err := selectProcesses(processes, test.names)
+			checkError(t, err, test.wantErr)
+			if !slices.Equal(processNames(got), append([]string{}, test.want...)) {
+				t.Errorf("selected %v, want %v", processNames(got), test.want)
+			}
+		})
+	}
+}
