@@ -1,0 +1,198 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// A ConfigMap goes to both members. A change goes there too, and Ready is
+// False until it has arrived. Deleting the DirectPropagation withdraws it, and
+// leaves no Work behind.
+func TestConfigMapTravels(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	settings := configMap("settings", "version 1")
+	ns.Has(settings)
+	p := ns.Propagates("settings", settings).To(member1, member2)
+	truth := p.hasWitness(settings, versionOfConfigMap)
+	for version := 1; version <= 5; version++ {
+		if version > 1 {
+			changes(ns, settings, saying(fmt.Sprintf("version %d", version)))
+		}
+		if err := truth.knows(p.ns.revisionNow(settings), version); err != nil {
+			t.Fatal(err)
+		}
+		before := p.latest()
+		p.BecomesReady()
+		if version > 1 {
+			p.wasNotReadySince(before)
+		}
+	}
+	truth.holds(t, nil)
+
+	p.IsDeleted()
+	ns.eventually("nothing is left", ns.isClean)
+	ns.eventually("the resource itself is untouched", func(ctx context.Context) error {
+		return karmada.Get(ctx, client.ObjectKeyFromObject(settings), settings)
+	})
+}
+
+// A Deployment is reported healthy by a member not before it is Available
+// there, with the image that the row's revision stands for. A change that the
+// member cannot bring to life is applied, but not healthy.
+func TestDeploymentIsHealthyOnlyWhenAvailable(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	web := deployment("web", "web:1", 3)
+	ns.Has(web)
+	p := ns.Propagates("web", web).To(member1, member2)
+	truth := p.hasWitness(web, versionOfDeployment)
+	learn := func(version int) {
+		t.Helper()
+		if err := truth.knows(ns.revisionNow(web), version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	learn(1)
+	p.BecomesReady()
+
+	changes(ns, web, func(web *appsv1.Deployment) { web.Spec.Template.Spec.Containers[0].Image = "web:2" })
+	learn(2)
+	p.BecomesReady()
+
+	changes(ns, web, func(web *appsv1.Deployment) {
+		web.Spec.Template.Spec.Containers[0].Image = "web:3"
+		web.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "none"}
+	})
+	learn(3)
+	for _, member := range members {
+		p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonUnhealthy, "the cluster runs the current revision and reports it not healthy")
+	}
+	p.Says(propagationv1alpha1.ReasonUnhealthy, "0 of 2 clusters ready; member1: the cluster runs the current revision and reports it not healthy")
+
+	changes(ns, web, func(web *appsv1.Deployment) {
+		web.Spec.Template.Spec.Containers[0].Image = "web:4"
+		web.Spec.Template.Spec.NodeSelector = nil
+	})
+	learn(4)
+	p.BecomesReady()
+	truth.holds(t, healthIsEarned)
+}
+
+// healthIsEarned judges a claim about a Deployment that was not changed
+// between the claim and the look at it.
+func healthIsEarned(heard claim) error {
+	if heard.health != string(propagationv1alpha1.HealthHealthy) {
+		return nil
+	}
+	found, _ := heard.found.(*appsv1.Deployment)
+	return isAvailable(found)
+}
+
+// A cluster that joins the list gets the resource, one that leaves it loses
+// it, and the others do not notice.
+func TestClustersComeAndGo(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]*Member{{member1, member2}, {member2, member1}} {
+		first, second := order[0], order[1]
+		t.Run("first "+first.Mode, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			settings := configMap("settings", "for whoever is named")
+			ns.Has(settings)
+			p := ns.Propagates("settings", settings).To(first)
+			p.BecomesReady()
+			ns.now("the other member lacks it", func(ctx context.Context) error { return second.lacks(ctx, settings) })
+			work, err := ns.work(ns.ctx, settings, first)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			p.MovesTo(first, second)
+			p.BecomesReady()
+			p.MovesTo(second)
+			p.BecomesReady()
+			ns.comeToLack(settings, first)
+			ns.nowRun(settings, second)
+			p.MovesTo(first, second)
+			p.BecomesReady()
+			again, err := ns.work(ns.ctx, settings, first)
+			if err != nil || again.UID == work.UID {
+				t.Fatalf("the Work of %s is the old one (%v)", first, err)
+			}
+		})
+	}
+}
+
+// When another resource is named, the old one is withdrawn from a member only
+// after the new one is written for it.
+func TestAnotherResourceIsNamed(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	before, after := configMap("before", "old"), configMap("after", "new")
+	ns.Has(before)
+	ns.Has(after)
+	p := ns.Propagates("settings", before).To(member1, member2)
+	p.BecomesReady()
+
+	mark := auditing.mark()
+	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = referenceTo(after) })
+	p.BecomesReady()
+	ns.comeToLack(before, members...)
+	ns.nowRun(after, members...)
+	created := 0
+	for _, call := range auditing.since(mark, ns.isOurs) {
+		switch {
+		case call.Resource == "works" && call.Verb == "create":
+			created++
+		case call.Resource == "works" && call.Verb == "delete" && created < len(members):
+			t.Errorf("a Work was deleted when %d of %d new ones were written:\n%s", created, len(members), listing(auditing.since(mark, ns.isOurs)))
+		}
+	}
+
+	// One that does not exist yet takes nothing away.
+	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = reference("v1", "ConfigMap", "later") })
+	p.Says(propagationv1alpha1.ReasonResourceNotFound, fmt.Sprintf("ConfigMap %s/later does not exist in the Karmada control plane", ns.Name))
+	ns.nowRun(after, members...)
+	later := configMap("later", "at last")
+	ns.Has(later)
+	p.BecomesReady()
+	ns.comeToLack(after, members...)
+}
+
+func versionOfConfigMap(object client.Object) int {
+	settings, _ := object.(*corev1.ConfigMap)
+	return numberIn(settings.Data["says"])
+}
+
+func versionOfDeployment(object client.Object) int {
+	web, _ := object.(*appsv1.Deployment)
+	return numberIn(strings.TrimPrefix(web.Spec.Template.Spec.Containers[0].Image, web.Name+":"))
+}

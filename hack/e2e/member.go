@@ -1,0 +1,121 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Member is a member cluster of the fleet.
+type Member struct {
+	Name string
+	// Mode is push or pull.
+	Mode   string
+	client client.Client
+}
+
+// These are the members of every test: one that Karmada pushes to, and one
+// that pulls.
+var (
+	member1 = &Member{Name: "member1", Mode: "push"}
+	member2 = &Member{Name: "member2", Mode: "pull"}
+	members = []*Member{member1, member2}
+)
+
+func (m *Member) String() string { return m.Name + " (" + m.Mode + ")" }
+
+// runs tells why a member does not run a resource as it is on the control
+// plane; nil when it does.
+func (m *Member) runs(ctx context.Context, resource client.Object) error {
+	have, err := m.get(ctx, resource)
+	if err != nil {
+		return err
+	}
+	if difference := cmp.Diff(content(resource), content(have)); difference != "" {
+		return fmt.Errorf("%s: %s differs (-wanted +there):\n%s", m, describeObject(resource), difference)
+	}
+	return nil
+}
+
+// lacks tells that a member has a resource; nil when it has not.
+func (m *Member) lacks(ctx context.Context, resource client.Object) error {
+	have, err := m.get(ctx, resource)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case have.GetDeletionTimestamp() != nil:
+		return fmt.Errorf("%s: %s is being deleted, but not gone", m, describeObject(resource))
+	default:
+		return fmt.Errorf("%s still has %s", m, describeObject(resource))
+	}
+}
+
+// get reads a member's object that corresponds to a resource.
+func (m *Member) get(ctx context.Context, resource client.Object) (client.Object, error) {
+	have, _ := resource.DeepCopyObject().(client.Object)
+	if err := m.client.Get(ctx, client.ObjectKeyFromObject(resource), have); err != nil {
+		return nil, fmt.Errorf("%s: reading %s: %w", m, describeObject(resource), err)
+	}
+	return have, nil
+}
+
+// content is what a user cares for in a resource: not what a cluster adds.
+func content(resource client.Object) any {
+	switch typed := resource.(type) {
+	case *corev1.ConfigMap:
+		return typed.Data
+	case *corev1.Secret:
+		return typed.Data
+	case *appsv1.Deployment:
+		return map[string]any{
+			"image": typed.Spec.Template.Spec.Containers[0].Image, "replicas": *typed.Spec.Replicas,
+			"nodes": typed.Spec.Template.Spec.NodeSelector,
+		}
+	case *unstructured.Unstructured:
+		return typed.Object["spec"]
+	default:
+		panic(fmt.Sprintf("no content known of %T", resource))
+	}
+}
+
+// isAvailable tells why a member's Deployment is not all there; nil when every
+// replica of its present template is available.
+func isAvailable(deployment *appsv1.Deployment) error {
+	status, want := &deployment.Status, *deployment.Spec.Replicas
+	if status.ObservedGeneration != deployment.Generation || status.UpdatedReplicas != want || status.AvailableReplicas != want || status.Replicas != want {
+		return fmt.Errorf("Deployment %s/%s of generation %d: observed generation %d, %d replicas, %d updated, %d available, %d wanted",
+			deployment.Namespace, deployment.Name, deployment.Generation, status.ObservedGeneration, status.Replicas, status.UpdatedReplicas, status.AvailableReplicas, want)
+	}
+	for _, condition := range status.Conditions {
+		if condition.Type == appsv1.DeploymentAvailable && condition.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("Deployment %s/%s is not Available", deployment.Namespace, deployment.Name)
+}
