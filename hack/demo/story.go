@@ -1,0 +1,268 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+const (
+	// karmada is the control plane, among the fleet's clusters.
+	karmada = "karmada"
+	// example is what is applied; the names below stand in it.
+	example    = "docs/examples/shop.yaml"
+	namespace  = "shop"
+	deployment = "web"
+	configMap  = "web-config"
+	firstImage = "nginx:1.28"
+	nextImage  = "nginx:1.29"
+)
+
+// story is the demo while it is told.
+type story struct {
+	*fleet
+	out *printer
+	// server is Karmada's API server.
+	server client.WithWatch
+}
+
+// tell runs all steps, and stops at the first that does not happen.
+func tell(ctx context.Context, fleet *fleet, out *printer) error {
+	s := &story{fleet: fleet, out: out}
+	steps := []struct {
+		title, why string
+		do         func(context.Context) error
+	}{
+		{
+			"A fleet: Karmada and two member clusters, as plain processes",
+			"member1 is pushed to by Karmada, member2 pulls through karmada-agent.\n" +
+				"      The first time, their programs are compiled, which takes minutes; from then on they are kept.",
+			s.bringUp,
+		},
+		{"Build the controller", "One program, built from this working tree.", s.buildController},
+		{
+			"Install the kind DirectPropagation",
+			"It belongs on Karmada's API server, beside the resources that it propagates.",
+			func(ctx context.Context) error { return s.installCRDs(ctx, out) },
+		},
+		{
+			"Start the controller",
+			"In the background, on this machine alone.",
+			func(ctx context.Context) error { return s.startController(ctx, out) },
+		},
+		{
+			"Propagate a Deployment and a ConfigMap to both members",
+			"A row turns True when the member has confirmed the revision, not before.",
+			s.propagate,
+		},
+		{
+			"Change the image",
+			"Only the Deployment is touched. A row shows the old revision until the member has confirmed the new one.",
+			s.change,
+		},
+		{"Ask the members themselves", "What they run must be what the rows said.", s.ask},
+	}
+	out.steps = len(steps)
+	for _, step := range steps {
+		out.begin(step.title, step.why)
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("step %d of %d, %q, did not happen: %w", out.step, out.steps, step.title, err)
+		}
+		out.end()
+	}
+	s.next()
+	return nil
+}
+
+func (s *story) bringUp(ctx context.Context) error {
+	if err := s.up(ctx, s.out); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, propagationv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	server, err := s.connect(karmada, scheme)
+	s.server = server
+	return err
+}
+
+func (s *story) connect(cluster string, scheme *runtime.Scheme) (client.WithWatch, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig(cluster))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", s.kubeconfig(cluster), err)
+	}
+	server, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", cluster, err)
+	}
+	return server, nil
+}
+
+func (s *story) propagate(ctx context.Context) error {
+	if err := s.kubectl(ctx, s.out, karmada, "apply", "-f", example); err != nil {
+		return err
+	}
+	return s.await(ctx, firstImage, configMap, deployment)
+}
+
+func (s *story) change(ctx context.Context) error {
+	if err := s.kubectl(ctx, s.out, karmada, "-n", namespace, "set", "image", "deployment/"+deployment, "web="+nextImage); err != nil {
+		return err
+	}
+	return s.await(ctx, nextImage, deployment)
+}
+
+// await waits until all rows say that the present revisions are confirmed, and
+// asks the members at once whether that is true.
+func (s *story) await(ctx context.Context, image string, names ...string) error {
+	s.out.mark()
+	expected := map[string]string{}
+	for _, name := range names {
+		revision, err := s.revision(ctx, name)
+		if err != nil {
+			return err
+		}
+		expected[name] = revision
+	}
+	if err := awaitRevisions(ctx, s.server, s.out, expected); err != nil {
+		return fmt.Errorf("%w\nthe end of %s:\n%s", err, s.controllerLog(), tail(s.controllerLog(), 20))
+	}
+	return s.verify(ctx, image)
+}
+
+// revision is that of a resource as it is now: what all clusters are to
+// confirm.
+func (s *story) revision(ctx context.Context, name string) (string, error) {
+	resource := &unstructured.Unstructured{}
+	switch name {
+	case deployment:
+		resource.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	case configMap:
+		resource.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	}
+	if err := s.server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, resource); err != nil {
+		return "", fmt.Errorf("reading %s %s/%s: %w", resource.GetKind(), namespace, name, err)
+	}
+	manifest, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort)
+	if err != nil {
+		return "", fmt.Errorf("rendering %s %s/%s: %w", resource.GetKind(), namespace, name, err)
+	}
+	return manifest.Revision, nil
+}
+
+// verify compares what the members have with what the rows say they have.
+func (s *story) verify(ctx context.Context, image string) error {
+	wanted := &corev1.ConfigMap{}
+	if err := s.server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: configMap}, wanted); err != nil {
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, configMap, err)
+	}
+	for _, member := range s.members {
+		server, err := s.connect(member.Name, s.server.Scheme())
+		if err != nil {
+			return err
+		}
+		deployed, configured := &appsv1.Deployment{}, &corev1.ConfigMap{}
+		if err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: deployment}, deployed); err != nil {
+			return fmt.Errorf("%w: reading Deployment %s from %s: %w", errUntrue, deployment, member.Name, err)
+		}
+		if err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: configMap}, configured); err != nil {
+			return fmt.Errorf("%w: reading ConfigMap %s from %s: %w", errUntrue, configMap, member.Name, err)
+		}
+		if runs := deployed.Spec.Template.Spec.Containers[0].Image; runs != image {
+			return fmt.Errorf("%w: %s runs image %s, not %s", errUntrue, member.Name, runs, image)
+		}
+		if has := configured.Data["greeting"]; has != wanted.Data["greeting"] {
+			return fmt.Errorf("%w: on %s, the greeting is %q, not %q", errUntrue, member.Name, has, wanted.Data["greeting"])
+		}
+	}
+	return nil
+}
+
+func (s *story) ask(ctx context.Context) error {
+	for _, member := range s.members {
+		if err := s.kubectl(ctx, s.out, member.Name, "-n", namespace, "get", "deployment/"+deployment, "-o", "wide"); err != nil {
+			return err
+		}
+		if err := s.kubectl(ctx, s.out, member.Name, "-n", namespace, "get", "configmap/"+configMap, "-o", "jsonpath={.data}"); err != nil {
+			return err
+		}
+	}
+	return s.verify(ctx, nextImage)
+}
+
+// next says what is there to be used, and what for.
+func (s *story) next() {
+	fmt.Fprintf(s.out.out, `
+All of it took %s, and goes on running.
+
+      Karmada   %s
+`, seconds(time.Since(s.out.began)), s.kubeconfig(karmada))
+	for _, member := range s.members {
+		fmt.Fprintf(s.out.out, "      %-9s %s   (%s)\n", member.Name, s.kubeconfig(member.Name), member.Mode)
+	}
+	fmt.Fprintf(s.out.out, `
+Try next, from this folder:
+
+  export PATH=%s:$PATH KUBECONFIG=%s
+
+  # What runs where, and which revision of it.
+  kubectl -n %[3]s get dp -o wide
+
+  # Withdraw the Deployment from member2, and look there.
+  kubectl -n %[3]s patch dp %[4]s --type merge -p '{"spec":{"clusters":[{"name":"member1"}]}}'
+  kubectl --kubeconfig %[5]s -n %[3]s get deployment
+
+  # An outage: within a minute, the row of member2 says that nobody knows.
+  go -C hack/fleet run . stop --name %[6]s member2
+  kubectl -n %[3]s get dp %[7]s -w -o wide
+
+  make demo       # tells the story again, and mends what you have changed
+  make demo-down  # ends it all
+`, s.bin, s.kubeconfig(karmada), namespace, deployment, s.kubeconfig("member2"), s.name, configMap)
+}
+
+// down ends what the demo started.
+func down(ctx context.Context, fleet *fleet, out *printer) error {
+	if !fleet.exists() {
+		out.line("There is no fleet %s; nothing to end.", fleet.name)
+		return nil
+	}
+	if err := fleet.stopController(ctx, out); err != nil {
+		return err
+	}
+	all, err := fleet.run(ctx, func(line string) { out.line("%s", line) }, "down", "--name", fleet.name)
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, all)
+	}
+	return nil
+}
