@@ -79,8 +79,8 @@ type PropagationSpec struct {
 	// is true.
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5000
+	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must name at least one cluster; to withdraw the resource from all clusters, delete this object"
 	// +required
 	Clusters []TargetCluster `json:"clusters,omitempty"`
 
@@ -108,23 +108,20 @@ type PropagationSpec struct {
 // names it.
 type ResourceReference struct {
 	// apiVersion is the group and version of the resource: v1, apps/v1.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a version or group/version in lower case, for example v1 or apps/v1"
 	// +required
 	APIVersion string `json:"apiVersion,omitempty"`
 
 	// kind is the kind of the resource: Deployment, ConfigMap.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$')",message="must be a kind, letters and digits only, for example Deployment"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$')",message="must be a kind as manifests name it, for example Deployment, and neither a plural nor with its group"
 	// +required
 	Kind string `json:"kind,omitempty"`
 
 	// name is the name of the resource.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self != '.' && self != '..' && !self.contains('/') && !self.contains('%')",message="must be the name of a resource: not '.' or '..', and without '/' and '%'"
+	// +kubebuilder:validation:XValidation:rule="self != '' && self != '.' && self != '..' && !self.contains('/') && !self.contains('%')",message="must be the name of a resource: not empty, not '.' or '..', and without '/' and '%'"
 	// +required
 	Name string `json:"name,omitempty"`
 }
@@ -132,9 +129,8 @@ type ResourceReference struct {
 // TargetCluster is a member cluster that gets the resource.
 type TargetCluster struct {
 	// name is the name of the Karmada Cluster object.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=48
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a Karmada Cluster, as kubectl get clusters shows it: lower-case letters, digits and '-'"
 	// +required
 	Name string `json:"name,omitempty"`
 }
@@ -152,8 +148,8 @@ const (
 )
 
 // Suspension stops changes from traveling to clusters.
-// +kubebuilder:validation:MinProperties=1
-// +kubebuilder:validation:XValidation:rule="!(has(self.dispatching) && self.dispatching && has(self.dispatchingOnClusters))",message="dispatching: true suspends every cluster; name single clusters in dispatchingOnClusters without it"
+// +kubebuilder:validation:XValidation:rule="has(self.dispatching) || has(self.dispatchingOnClusters)",message="must say what is suspended, in dispatching or in dispatchingOnClusters, or be left out"
+// +kubebuilder:validation:XValidation:rule="!(has(self.dispatching) && self.dispatching && has(self.dispatchingOnClusters))",message="must have either dispatching: true, which suspends every cluster, or dispatchingOnClusters, which names some, and not both"
 type Suspension struct {
 	// dispatching, when true, suspends all clusters.
 	// +optional
@@ -165,14 +161,13 @@ type Suspension struct {
 }
 
 // SuspendClusters names clusters that are suspended.
-// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="has(self.clusterNames) && self.clusterNames.size() > 0",message="must name at least one cluster in clusterNames, or be left out"
 type SuspendClusters struct {
 	// clusterNames are names of Karmada Cluster objects.
 	// +listType=set
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5000
-	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=48
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a Karmada Cluster, as kubectl get clusters shows it: lower-case letters, digits and '-'"
 	// +optional
 	ClusterNames []string `json:"clusterNames,omitempty"`
 }

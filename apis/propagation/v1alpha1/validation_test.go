@@ -1,0 +1,521 @@
+//go:build integration
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/karmada-direct/karmada-direct/apis/client/clientset/versioned"
+	"github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+var directPropagations = v1alpha1.SchemeGroupVersion.WithResource("directpropagations")
+
+// Specs and statuses are YAML, as users write them: the Go types cannot even
+// hold much of what must be refused.
+const (
+	web     = "{apiVersion: apps/v1, kind: Deployment, name: web}"
+	members = "[{name: member1}, {name: member2}]"
+)
+
+// What the server says around the part that is ours to word.
+const (
+	refused = `DirectPropagation.propagation.karmada-direct.io "web" is invalid: `
+	// notAllChecked follows every error that keeps the server from evaluating
+	// CEL rules.
+	notAllChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+
+	notAClusterName = "must be the name of a Karmada Cluster, as kubectl get clusters shows it: lower-case letters, digits and '-'"
+	notAName        = "must be the name of a resource: not empty, not '.' or '..', and without '/' and '%'"
+	notAKind        = "must be a kind as manifests name it, for example Deployment, and neither a plural nor with its group"
+	notAnAPIVersion = "must be a version or group/version in lower case, for example v1 or apps/v1"
+	noCluster       = "must name at least one cluster in clusterNames, or be left out"
+)
+
+// blocked is a refusal of which the server says that it stopped checking.
+func blocked(finding string) string {
+	return refused + "[" + finding + ", " + notAllChecked + "]"
+}
+
+func spec(resource, clusters string, more ...string) string {
+	return fmt.Sprintf("resource: %s\nclusters: %s\n%s", resource, clusters, strings.Join(more, "\n"))
+}
+
+// clusterList is a list of n clusters.
+func clusterList(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("{name: member%d}", i)
+	}
+	return "[" + strings.Join(names, ",") + "]"
+}
+
+// answerCase is what the server says to one YAML document.
+type answerCase struct {
+	name string
+	yaml string
+	want string // the whole message; empty when the document is accepted
+}
+
+func TestResourceValidation(t *testing.T) {
+	t.Parallel()
+	checkSpecs(t, []answerCase{{
+		name: "a namespaced resource of a group",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: web}", members),
+	}, {
+		name: "a resource of the core group",
+		yaml: spec("{apiVersion: v1, kind: ConfigMap, name: web}", members),
+	}, {
+		name: "a custom resource with a long group and a name with dots and colons",
+		yaml: spec("{apiVersion: my-group.sub.example.com/v1beta1, kind: Widget2, name: 'system:web.example.com'}", members),
+	}, {
+		name: "no resource",
+		yaml: "clusters: " + members,
+		want: blocked("spec.resource: Required value"),
+	}, {
+		name: "no apiVersion",
+		yaml: spec("{kind: Deployment, name: web}", members),
+		want: blocked("spec.resource.apiVersion: Required value"),
+	}, {
+		name: "an empty apiVersion",
+		yaml: spec("{apiVersion: '', kind: Deployment, name: web}", members),
+		want: refused + `spec.resource.apiVersion: Invalid value: "": ` + notAnAPIVersion,
+	}, {
+		name: "an apiVersion that ends in a slash",
+		yaml: spec("{apiVersion: apps/, kind: Deployment, name: web}", members),
+		want: refused + `spec.resource.apiVersion: Invalid value: "apps/": ` + notAnAPIVersion,
+	}, {
+		name: "an apiVersion with capitals",
+		yaml: spec("{apiVersion: Apps/v1, kind: Deployment, name: web}", members),
+		want: refused + `spec.resource.apiVersion: Invalid value: "Apps/v1": ` + notAnAPIVersion,
+	}, {
+		name: "an apiVersion with three parts",
+		yaml: spec("{apiVersion: apps/v1/deployments, kind: Deployment, name: web}", members),
+		want: refused + `spec.resource.apiVersion: Invalid value: "apps/v1/deployments": ` + notAnAPIVersion,
+	}, {
+		name: "the longest apiVersion",
+		yaml: spec("{apiVersion: "+strings.Repeat("g", 253)+"/"+strings.Repeat("v", 63)+", kind: Deployment, name: web}", members),
+	}, {
+		name: "a longer apiVersion",
+		yaml: spec("{apiVersion: "+strings.Repeat("g", 254)+"/"+strings.Repeat("v", 63)+", kind: Deployment, name: web}", members),
+		want: blocked("spec.resource.apiVersion: Too long: may not be more than 317 bytes"),
+	}, {
+		name: "no kind",
+		yaml: spec("{apiVersion: apps/v1, name: web}", members),
+		want: blocked("spec.resource.kind: Required value"),
+	}, {
+		name: "an empty kind",
+		yaml: spec("{apiVersion: apps/v1, kind: '', name: web}", members),
+		want: refused + `spec.resource.kind: Invalid value: "": ` + notAKind,
+	}, {
+		name: "a plural with its group for a kind",
+		yaml: spec("{apiVersion: apps/v1, kind: deployments.apps, name: web}", members),
+		want: refused + `spec.resource.kind: Invalid value: "deployments.apps": ` + notAKind,
+	}, {
+		name: "the longest kind",
+		yaml: spec("{apiVersion: apps/v1, kind: "+strings.Repeat("K", 63)+", name: web}", members),
+	}, {
+		name: "a longer kind",
+		yaml: spec("{apiVersion: apps/v1, kind: "+strings.Repeat("K", 64)+", name: web}", members),
+		want: blocked("spec.resource.kind: Too long: may not be more than 63 bytes"),
+	}, {
+		name: "no name",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment}", members),
+		want: blocked("spec.resource.name: Required value"),
+	}, {
+		name: "an empty name",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: ''}", members),
+		want: refused + `spec.resource.name: Invalid value: "": ` + notAName,
+	}, {
+		name: "a namespace in the name",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: shop/web}", members),
+		want: refused + `spec.resource.name: Invalid value: "shop/web": ` + notAName,
+	}, {
+		name: "a percent sign in the name",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: a%b}", members),
+		want: refused + `spec.resource.name: Invalid value: "a%b": ` + notAName,
+	}, {
+		name: "a name of one dot",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: .}", members),
+		want: refused + `spec.resource.name: Invalid value: ".": ` + notAName,
+	}, {
+		name: "a name of two dots",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: ..}", members),
+		want: refused + `spec.resource.name: Invalid value: "..": ` + notAName,
+	}, {
+		name: "the longest name",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: "+strings.Repeat("n", 253)+"}", members),
+	}, {
+		name: "a longer name",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: "+strings.Repeat("n", 254)+"}", members),
+		want: blocked("spec.resource.name: Too long: may not be more than 253 bytes"),
+	}, {
+		name: "a namespace of its own",
+		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: web, namespace: shop}", members),
+		want: `DirectPropagation in version "v1alpha1" cannot be handled as a DirectPropagation: strict decoding error: unknown field "spec.resource.namespace"`,
+	}})
+}
+
+func TestClustersValidation(t *testing.T) {
+	t.Parallel()
+	checkSpecs(t, []answerCase{{
+		name: "two clusters",
+		yaml: spec(web, members),
+	}, {
+		name: "no clusters",
+		yaml: "resource: " + web,
+		want: blocked("spec.clusters: Required value"),
+	}, {
+		name: "an empty list",
+		yaml: spec(web, "[]"),
+		want: refused + "spec.clusters: Invalid value: must name at least one cluster; to withdraw the resource from all clusters, delete this object",
+	}, {
+		name: "the same cluster twice",
+		yaml: spec(web, "[{name: member1}, {name: member2}, {name: member1}]"),
+		want: refused + `spec.clusters[2]: Duplicate value: {"name":"member1"}`,
+	}, {
+		name: "5000 clusters",
+		yaml: spec(web, clusterList(5000)),
+	}, {
+		name: "5001 clusters",
+		yaml: spec(web, clusterList(5001)),
+		want: blocked("spec.clusters: Too many: 5001: must have at most 5000 items"),
+	}, {
+		name: "a cluster without a name",
+		yaml: spec(web, "[{}]"),
+		want: blocked("spec.clusters[0].name: Required value"),
+	}, {
+		name: "an empty cluster name",
+		yaml: spec(web, "[{name: ''}]"),
+		want: refused + `spec.clusters[0].name: Invalid value: "": ` + notAClusterName,
+	}, {
+		name: "a cluster name with capitals",
+		yaml: spec(web, "[{name: member1}, {name: Member2}]"),
+		want: refused + `spec.clusters[1].name: Invalid value: "Member2": ` + notAClusterName,
+	}, {
+		name: "a cluster name with dots",
+		yaml: spec(web, "[{name: member1.example.com}]"),
+		want: refused + `spec.clusters[0].name: Invalid value: "member1.example.com": ` + notAClusterName,
+	}, {
+		name: "the longest cluster name",
+		yaml: spec(web, "[{name: "+strings.Repeat("m", 48)+"}]"),
+	}, {
+		name: "a longer cluster name",
+		yaml: spec(web, "[{name: "+strings.Repeat("m", 49)+"}]"),
+		want: blocked("spec.clusters[0].name: Too long: may not be more than 48 bytes"),
+	}, {
+		name: "clusters as plain strings",
+		yaml: spec(web, "[member1]"),
+		want: blocked(`spec.clusters[0]: Invalid value: "string": spec.clusters[0] in body must be of type object: "string", ` +
+			`spec.clusters[0]: Invalid value: "member1": must be an object for an array of list-type map`),
+	}})
+}
+
+func TestPolicyValidation(t *testing.T) {
+	t.Parallel()
+	checkSpecs(t, []answerCase{{
+		name: "leave existing objects alone",
+		yaml: spec(web, members, "conflictResolution: Abort"),
+	}, {
+		name: "take existing objects over",
+		yaml: spec(web, members, "conflictResolution: Overwrite"),
+	}, {
+		name: "another conflict resolution",
+		yaml: spec(web, members, "conflictResolution: overwrite"),
+		want: blocked(`spec.conflictResolution: Unsupported value: "overwrite": supported values: "Abort", "Overwrite"`),
+	}, {
+		name: "preserve",
+		yaml: spec(web, members, "preserveResourcesOnDeletion: true"),
+	}, {
+		name: "suspend all clusters",
+		yaml: spec(web, members, "suspension: {dispatching: true}"),
+	}, {
+		name: "suspend one cluster",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: [member1]}}"),
+	}, {
+		name: "suspend one cluster, and not all of them",
+		yaml: spec(web, members, "suspension: {dispatching: false, dispatchingOnClusters: {clusterNames: [member1]}}"),
+	}, {
+		name: "suspend all clusters and one of them",
+		yaml: spec(web, members, "suspension: {dispatching: true, dispatchingOnClusters: {clusterNames: [member1]}}"),
+		want: refused + "spec.suspension: Invalid value: must have either dispatching: true, which suspends every cluster, or dispatchingOnClusters, which names some, and not both",
+	}, {
+		name: "an empty suspension",
+		yaml: spec(web, members, "suspension: {}"),
+		want: refused + "spec.suspension: Invalid value: must say what is suspended, in dispatching or in dispatchingOnClusters, or be left out",
+	}, {
+		name: "a suspension without cluster names",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {}}"),
+		want: refused + "spec.suspension.dispatchingOnClusters: Invalid value: " + noCluster,
+	}, {
+		name: "a suspension of an empty list of clusters",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: []}}"),
+		want: refused + "spec.suspension.dispatchingOnClusters: Invalid value: " + noCluster,
+	}, {
+		name: "a suspension of a cluster twice",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: [member1, member1]}}"),
+		want: refused + `spec.suspension.dispatchingOnClusters.clusterNames[1]: Duplicate value: "member1"`,
+	}, {
+		name: "a suspension of something that is not a cluster name",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ['*']}}"),
+		want: refused + `spec.suspension.dispatchingOnClusters.clusterNames[0]: Invalid value: "*": ` + notAClusterName,
+	}, {
+		name: "a suspension of a cluster with too long a name",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+strings.Repeat("m", 49)+"]}}"),
+		want: blocked("spec.suspension.dispatchingOnClusters.clusterNames[0]: Too long: may not be more than 48 bytes"),
+	}, {
+		name: "a suspension of 5000 clusters",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+clusterNames(5000)+"]}}"),
+	}, {
+		name: "a suspension of 5001 clusters",
+		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+clusterNames(5001)+"]}}"),
+		want: blocked("spec.suspension.dispatchingOnClusters.clusterNames: Too many: 5001: must have at most 5000 items"),
+	}, {
+		name: "a field that does not exist",
+		yaml: spec(web, members, "placement: {}"),
+		want: `DirectPropagation in version "v1alpha1" cannot be handled as a DirectPropagation: strict decoding error: unknown field "spec.placement"`,
+	}})
+}
+
+// clusterNames lists n names of clusters.
+func clusterNames(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("member%d", i)
+	}
+	return strings.Join(names, ",")
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := create(t, "defaults", spec(web, members), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"spec": map[string]any{
+			"resource":           map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+			"clusters":           []any{map[string]any{"name": "member1"}, map[string]any{"name": "member2"}},
+			"conflictResolution": "Abort",
+		},
+		// Whoever waits for generation == observedGeneration waits for the
+		// controller from the first moment on.
+		"status": map[string]any{"observedGeneration": int64(-1)},
+	}
+	if diff := cmp.Diff(want, map[string]any{"spec": got.Object["spec"], "status": got.Object["status"]}); diff != "" {
+		t.Errorf("object as stored (-want +got):\n%s", diff)
+	}
+}
+
+// TestGoTypesKeepTheirPromises sends what the Go types make of their zero
+// values through the server: an optional field that is not set must not arrive
+// as an empty one, which the rules refuse.
+func TestGoTypesKeepTheirPromises(t *testing.T) {
+	t.Parallel()
+	clients, err := versioned.NewForConfig(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = clients.PropagationV1alpha1().DirectPropagations("default").Create(t.Context(), &v1alpha1.DirectPropagation{
+		ObjectMeta: metav1.ObjectMeta{Name: "typed"},
+		Spec: v1alpha1.PropagationSpec{
+			Resource: v1alpha1.ResourceReference{APIVersion: "v1", Kind: "ConfigMap", Name: "web"},
+			Clusters: []v1alpha1.TargetCluster{{Name: "member1"}},
+		},
+	}, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStatusValidation(t *testing.T) {
+	t.Parallel()
+	const now = "2026-01-02T03:04:05Z"
+	summary := "summary: {progress: 0/2, clusters: 2, applied: 0, healthy: 0, failed: 1, pending: 1, unreachable: 0}"
+	row := func(name, more string) string {
+		return fmt.Sprintf("{name: %s, applied: 'False', health: Unknown, reason: ApplyFailed, lastTransitionTime: %q%s}", name, now, more)
+	}
+	condition := func(kind string) string {
+		return fmt.Sprintf("{type: %s, status: 'False', reason: ApplyFailed, message: x, observedGeneration: 1, lastTransitionTime: %q}", kind, now)
+	}
+	rows := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = row(fmt.Sprintf("member%d", i), "")
+		}
+		return "clusters: [" + strings.Join(list, ",") + "]"
+	}
+	for _, tc := range []answerCase{{
+		name: "a whole status",
+		yaml: fmt.Sprintf("observedGeneration: 1\n%s\nconditions: [%s]\nomitted: 0\nclusters: [%s, %s]", summary, condition("Ready"),
+			row("member1", ", message: '"+strings.Repeat("m", 256)+"', revision: '"+strings.Repeat("r", 64)+"'"), row("member2", "")),
+	}, {
+		name: "not seen yet",
+		yaml: "observedGeneration: -1",
+	}, {
+		name: "an impossible generation",
+		yaml: "observedGeneration: -2",
+		want: refused + "status.observedGeneration: Invalid value: -2: observedGeneration in body should be greater than or equal to -1",
+	}, {
+		name: "a message that is too long",
+		yaml: "clusters: [" + row("member1", ", message: '"+strings.Repeat("m", 257)+"'") + "]",
+		want: blocked("status.clusters[0].message: Too long: may not be more than 256 bytes"),
+	}, {
+		name: "a revision that is too long",
+		yaml: "clusters: [" + row("member1", ", revision: '"+strings.Repeat("r", 65)+"'") + "]",
+		want: blocked("status.clusters[0].revision: Too long: may not be more than 64 bytes"),
+	}, {
+		name: "256 rows",
+		yaml: rows(256),
+	}, {
+		name: "257 rows",
+		yaml: rows(257),
+		want: blocked("status.clusters: Too many: 257: must have at most 256 items"),
+	}, {
+		name: "two rows of one cluster",
+		yaml: fmt.Sprintf("clusters: [%s, %s]", row("member1", ""), row("member1", "")),
+		want: refused + `status.clusters[1]: Duplicate value: {"name":"member1"}`,
+	}, {
+		name: "two conditions of one type",
+		yaml: fmt.Sprintf("conditions: [%s, %s]", condition("Ready"), condition("Ready")),
+		want: refused + `status.conditions[1]: Duplicate value: {"type":"Ready"}`,
+	}, {
+		name: "a state that does not exist",
+		yaml: fmt.Sprintf("clusters: [{name: member1, applied: 'Maybe', health: Fine, reason: ApplyFailed, lastTransitionTime: %q}]", now),
+		want: refused + `[status.clusters[0].applied: Unsupported value: "Maybe": supported values: "True", "False", "Unknown", ` +
+			`status.clusters[0].health: Unsupported value: "Fine": supported values: "Healthy", "Unhealthy", "Unknown", ` + notAllChecked + "]",
+	}, {
+		name: "a row that says nothing",
+		yaml: "clusters: [{name: member1}]",
+		want: refused + "[status.clusters[0].applied: Required value, status.clusters[0].health: Required value, " +
+			"status.clusters[0].lastTransitionTime: Required value, status.clusters[0].reason: Required value, " + notAllChecked + "]",
+	}, {
+		name: "a negative count",
+		yaml: "summary: {progress: 0/2, clusters: 2, applied: 0, healthy: 0, failed: -1, pending: 1, unreachable: 0}",
+		want: refused + "status.summary.failed: Invalid value: -1: summary.failed in body should be greater than or equal to 0",
+	}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			// A name of its own, and persisted: the status of an object that does not
+			// exist cannot be written.
+			name := strings.NewReplacer(" ", "-").Replace(strings.ToLower(tc.name))
+			object, err := create(t, name, spec(web, members), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			object.Object["status"] = decode(t, tc.yaml)
+			_, err = client(t).UpdateStatus(t.Context(), object, metav1.UpdateOptions{})
+			if diff := cmp.Diff(strings.ReplaceAll(tc.want, `"web"`, strconv.Quote(name)), message(err)); diff != "" {
+				t.Errorf("answer of the API server (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestStatusIsASubresource keeps users from writing what only the controller
+// may say, and the controller from changing what the user wants.
+func TestStatusIsASubresource(t *testing.T) {
+	t.Parallel()
+	object, err := create(t, "subresource", spec(web, members)+"\n", metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Object["status"] = map[string]any{"observedGeneration": int64(7)}
+	object.Object["spec"] = decode(t, spec(web, "[{name: member3}]"))
+	object, err = client(t).UpdateStatus(t.Context(), object, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := object.GetGeneration(); got != 1 {
+		t.Errorf("a write of the status made generation %d of the spec", got)
+	}
+
+	object.Object["status"] = map[string]any{"observedGeneration": int64(8)}
+	object.Object["spec"] = decode(t, spec(web, "[{name: member4}]"))
+	object, err = client(t).Update(t.Context(), object, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := object.GetGeneration(); got != 2 {
+		t.Errorf("generation after a change of the spec: %d, want 2", got)
+	}
+	if got, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); got != 7 {
+		t.Errorf("a write of the spec changed status.observedGeneration to %d", got)
+	}
+}
+
+// checkSpecs asks the server about each document, without storing any.
+func checkSpecs(t *testing.T, cases []answerCase) {
+	t.Helper()
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := create(t, "web", tc.yaml, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if diff := cmp.Diff(tc.want, message(err)); diff != "" {
+				t.Errorf("answer of the API server (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func decode(t *testing.T, document string) map[string]any {
+	t.Helper()
+	object := map[string]any{}
+	if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+		t.Fatalf("the test's own YAML: %v\n%s", err, document)
+	}
+	return object
+}
+
+func client(t *testing.T) dynamic.ResourceInterface {
+	t.Helper()
+	clients, err := dynamic.NewForConfig(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients.Resource(directPropagations).Namespace("default")
+}
+
+// create creates a DirectPropagation as kubectl does, which asks for strict
+// validation of fields.
+func create(t *testing.T, name, spec string, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": decode(t, spec)}}
+	object.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
+	object.SetKind("DirectPropagation")
+	object.SetName(name)
+	options.FieldValidation = metav1.FieldValidationStrict
+	return client(t).Create(t.Context(), object, options)
+}
