@@ -50,10 +50,13 @@ type Namespace struct {
 	Name string
 
 	story *story
+	works *workNames
+}
 
-	mu sync.Mutex
-	// works are the names of all Works that the test may have caused.
-	works map[string]bool
+// workNames are the names of all Works that a test may have caused.
+type workNames struct {
+	mu    sync.Mutex
+	known map[string]bool
 }
 
 // newNamespace makes a namespace and waits until Karmada has made it on every
@@ -63,7 +66,7 @@ func newNamespace(t *testing.T) *Namespace {
 	t.Helper()
 	word, _, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "/")
 	ns := &Namespace{
-		t: t, ctx: t.Context(), works: map[string]bool{},
+		t: t, ctx: t.Context(), works: &workNames{known: map[string]bool{}},
 		Name: fmt.Sprintf("%.40s-%s", word, rand.String(5)),
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
@@ -171,22 +174,22 @@ func lack(ctx context.Context, resource client.Object, where ...*Member) error {
 
 // noteWork remembers that the test may cause Works of a resource.
 func (ns *Namespace) noteWork(resource propagationv1alpha1.ResourceReference) {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	ns.works[names.GenerateWorkName(resource.Kind, resource.Name, ns.Name)] = true
+	ns.works.mu.Lock()
+	defer ns.works.mu.Unlock()
+	ns.works.known[names.GenerateWorkName(resource.Kind, resource.Name, ns.Name)] = true
 }
 
 func (ns *Namespace) workNames() []string {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	return slices.Sorted(maps.Keys(ns.works))
+	ns.works.mu.Lock()
+	defer ns.works.mu.Unlock()
+	return slices.Sorted(maps.Keys(ns.works.known))
 }
 
 // isOurs tells the writes that the controller does for this namespace.
 func (ns *Namespace) isOurs(written call) bool {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	return written.Namespace == ns.Name || ns.works[written.Name]
+	ns.works.mu.Lock()
+	defer ns.works.mu.Unlock()
+	return written.Namespace == ns.Name || ns.works.known[written.Name]
 }
 
 // work reads the Work of a resource on a member.

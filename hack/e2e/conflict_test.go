@@ -1,0 +1,213 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// takenUpWithin is how soon a resource is taken up that somebody else has let
+// go of, on a busy machine.
+const takenUpWithin = 20 * time.Second
+
+func conflictWith(holder string) string {
+	return fmt.Sprintf("ConfigMap settings is already propagated to this cluster by %s; it is taken up when that lets go", holder)
+}
+
+// Of two DirectPropagations of one resource, the one that is there keeps a
+// cluster, and the other says so. It takes the cluster up when that is free.
+func TestTwoWantOneResource(t *testing.T) {
+	t.Parallel()
+	for _, disputed := range members {
+		t.Run(disputed.Mode, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			settings := configMap("settings", "wanted twice")
+			ns.Has(settings)
+			first := ns.Propagates("first", settings).To(disputed)
+			first.BecomesReady()
+			second := ns.Propagates("second", settings).To(member1, member2)
+			message := conflictWith("DirectPropagation " + ns.Name + "/first")
+			second.RowSays(disputed.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict, message)
+			second.Says(propagationv1alpha1.ReasonConflict, fmt.Sprintf("1 of 2 clusters ready; %s: %s", disputed.Name, message))
+			ns.nowRun(settings, members...)
+			ns.staysQuiet(10 * time.Second)
+
+			// The holder goes on to work as if there were no other.
+			changes(ns, settings, saying("something new"))
+			first.BecomesReady()
+
+			freed := time.Now()
+			first.IsDeleted()
+			second.BecomesReady()
+			if took := time.Since(freed); took > takenUpWithin {
+				t.Errorf("it took %v to take up what was let go of", took)
+			}
+		})
+	}
+}
+
+// A resource that a policy propagates already is left to the policy. It is
+// taken up when the policy and its binding are gone.
+func TestPolicyIsFirst(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	settings := configMap("settings", "by policy")
+	ns.Has(settings)
+	ns.noteWork(referenceTo(settings))
+	policy := ns.hasPolicyFor(settings)
+	ns.comeToRun(settings, members...)
+	p := ns.Propagates("settings", settings).To(member1, member2)
+	ns.isHeldByBinding(p)
+	ns.staysQuiet(10 * time.Second)
+	changes(ns, settings, saying("by policy, changed"))
+	ns.comeToRun(settings, members...)
+
+	// Going away, it touches nothing of the policy's.
+	p.IsDeleted()
+	ns.throughout(3*time.Second, "the members run what the policy propagates", func(ctx context.Context) error { return run(ctx, settings, members...) })
+
+	p = ns.Propagates("settings", settings).To(member1, member2)
+	ns.isHeldByBinding(p)
+	ns.policyLetsGo(policy)
+	p.isTakenUp()
+}
+
+// A policy takes over what is propagated directly: Karmada asks nobody. That
+// is said, and not fought over.
+func TestPolicyComesLater(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	settings := configMap("settings", "direct")
+	ns.Has(settings)
+	p := ns.Propagates("settings", settings).To(member1, member2)
+	p.BecomesReady()
+	policy := ns.hasPolicyFor(settings)
+	ns.isHeldByBinding(p)
+	ns.staysQuiet(10 * time.Second)
+	ns.nowRun(settings, members...)
+	ns.policyLetsGo(policy)
+	p.isTakenUp()
+}
+
+func (p *Propagation) isTakenUp() {
+	p.ns.t.Helper()
+	freed := time.Now()
+	p.BecomesReady()
+	if took := time.Since(freed); took > takenUpWithin {
+		p.ns.t.Errorf("it took %v to take up what was let go of", took)
+	}
+}
+
+// hasPolicyFor makes a policy that propagates a ConfigMap to all members.
+func (ns *Namespace) hasPolicyFor(resource *corev1.ConfigMap) *policyv1alpha1.PropagationPolicy {
+	ns.t.Helper()
+	policy := &policyv1alpha1.PropagationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "policy"},
+		Spec: policyv1alpha1.PropagationSpec{
+			ResourceSelectors: []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "ConfigMap", Name: resource.Name}},
+			Placement:         policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ClusterNames: namesOf(members)}},
+		},
+	}
+	ns.Has(policy)
+	return policy
+}
+
+// isHeldByBinding waits until every row names the policy's binding.
+func (ns *Namespace) isHeldByBinding(p *Propagation) {
+	ns.t.Helper()
+	message := conflictWith("ResourceBinding " + ns.Name + "/settings-configmap")
+	for _, member := range members {
+		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict, message)
+	}
+	p.Says(propagationv1alpha1.ReasonConflict, "0 of 2 clusters ready; member1: "+message)
+}
+
+// policyLetsGo deletes a policy and the binding that Karmada leaves behind,
+// and waits until the binding's Works are gone or somebody else's.
+func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy) {
+	ns.t.Helper()
+	ns.Loses(policy)
+	settings := configMap("settings", "")
+	settings.Namespace = ns.Name
+	ns.eventually("the policy has let go of the resource", func(ctx context.Context) error {
+		if err := karmada.Get(ctx, client.ObjectKeyFromObject(settings), settings); err != nil {
+			return err
+		}
+		if settings.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
+			return errors.New("the resource is still claimed")
+		}
+		return nil
+	})
+	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "settings-configmap"}}
+	ns.eventually("the binding is gone", func(ctx context.Context) error {
+		if err := karmada.Delete(ctx, binding.DeepCopy()); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+}
+
+// staysQuiet waits until the controller has nothing more to write for the
+// namespace, and checks that this lasts.
+func (ns *Namespace) staysQuiet(duration time.Duration) {
+	ns.t.Helper()
+	ns.comesToRest()
+	mark := auditing.mark()
+	ns.throughout(duration, "nothing is written", func(context.Context) error { return noneOf(auditing.since(mark, ns.isOurs)) })
+}
+
+// comesToRest waits until the controller has written nothing for some
+// seconds: longer than it ever holds a status back or polls.
+func (ns *Namespace) comesToRest() {
+	ns.t.Helper()
+	const rest = 4 * time.Second
+	mark, since := auditing.mark(), time.Now()
+	ns.eventually("the controller comes to rest", func(context.Context) error {
+		if err := noneOf(auditing.since(mark, ns.isOurs)); err != nil {
+			mark, since = auditing.mark(), time.Now()
+			return err
+		}
+		if quiet := time.Since(since); quiet < rest {
+			return fmt.Errorf("quiet for %v only", quiet)
+		}
+		return nil
+	})
+}
+
+func noneOf(written []call) error {
+	if len(written) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d writes:\n%s", len(written), listing(written))
+}

@@ -1,0 +1,71 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// A resource that is missing at first is picked up when it appears. When it is
+// deleted, members keep what they run, and the status says that it is missing.
+// When it is there again, they get it.
+func TestResourceComesAndGoes(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	settings := configMap("settings", "first")
+	p := ns.Propagates("settings", settings).To(member1, member2)
+	missing := fmt.Sprintf("ConfigMap %s/settings does not exist in the Karmada control plane", ns.Name)
+	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
+	for _, member := range members {
+		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonResourceNotFound, missing)
+	}
+
+	ns.Has(settings)
+	first := p.BecomesReady()
+
+	kept := settings.DeepCopy()
+	ns.Loses(settings)
+	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
+	ns.throughout(3*time.Second, "the members keep it", func(ctx context.Context) error { return run(ctx, kept, members...) })
+	for _, member := range members {
+		// They run the last revision, and that is what their rows say.
+		row := rowOf(p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, ""), member.Name)
+		if row.Revision != first.Status.Clusters[0].Revision {
+			t.Errorf("%s: revision %s, want %s", member, row.Revision, first.Status.Clusters[0].Revision)
+		}
+	}
+
+	settings = configMap("settings", "second")
+	ns.Has(settings)
+	p.BecomesReady()
+	ns.nowRun(settings, members...)
+
+	// Deleted for good, and the DirectPropagation with it: the members let go.
+	ns.Loses(settings)
+	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
+	p.IsDeleted()
+	ns.comeToLack(settings, members...)
+}
