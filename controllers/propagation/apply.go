@@ -180,7 +180,7 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 	if err := r.Live.Get(ctx, key, existing); err != nil {
 		return r.unlessGone(err, "reading Work %s", key)
 	}
-	holder, err := r.holder(ctx, existing, observed.Owner)
+	holder, err := r.holder(ctx, existing, observed)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,8 @@ type Reconciler struct {
 	ledger  *ledger
 	// recollections are, by object, what is remembered of its resource.
 	recollections sync.Map
+	// troubled are the objects of whose trouble an Event told.
+	troubled sync.Map
 	// statusWritten is, by object, when its status was written last.
 	statusWritten sync.Map
 }
@@ -105,6 +107,7 @@ func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object,
 		r.forget(key)
 		r.ledger.forgetObject(key)
 		r.statusWritten.Delete(key)
+		r.troubled.Delete(key)
 		r.gauges.counted(key, nil)
 		return nil, nil //nolint:nilnil // an object that is gone is no error
 	}

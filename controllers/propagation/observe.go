@@ -257,7 +257,7 @@ func (r *Reconciler) holderOf(ctx context.Context, observed *Observed, cluster s
 	if err != nil {
 		return "", fmt.Errorf("reading Work %s: %w", key, err)
 	}
-	holder, err := r.holder(ctx, work, observed.Owner)
+	holder, err := r.holder(ctx, work, observed)
 	if err == nil && holder == "" {
 		// Nobody's, or our own of an earlier life: taken up as it is.
 		compact, err := render.Compact(work.DeepCopy())
@@ -270,16 +270,20 @@ func (r *Reconciler) holderOf(ctx context.Context, observed *Observed, cluster s
 }
 
 // holder says who holds a Work; empty when it is free for the owner to take.
-func (r *Reconciler) holder(ctx context.Context, work *workv1alpha1.Work, owner render.Owner) (string, error) {
+func (r *Reconciler) holder(ctx context.Context, work *workv1alpha1.Work, observed *Observed) (string, error) {
 	if binding := bindingOf(work); binding != "" {
-		return binding, nil
+		// A user knows the policy, not the binding that Karmada made for it.
+		return cmp.Or(observed.Resource.ClaimedBy, binding), nil
 	}
-	holder := render.OwnerOf(work)
-	if holder.Name == "" {
-		return "Karmada or another controller", nil
-	}
-	if holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name {
+	holder, owner := render.OwnerOf(work), observed.Owner
+	switch {
+	case holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name:
 		return "", nil
+	case holder.Name == "" && render.Renders(work, observed.Resource.UID):
+		// Ours, with all that says so stripped off its metadata.
+		return "", nil
+	case holder.Name == "":
+		return "Karmada or another controller", nil
 	}
 	name := fmt.Sprintf("%s %s", holder.Kind, names.NamespacedKey(holder.Namespace, holder.Name))
 	known := r.newOf(holder.Kind)

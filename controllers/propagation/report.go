@@ -183,10 +183,17 @@ func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.Prop
 	if was.Reason == is.Reason {
 		return
 	}
-	switch {
-	case slices.Contains(troubles, is.Reason):
+	key := client.ObjectKeyFromObject(object)
+	if slices.Contains(troubles, is.Reason) {
+		r.troubled.Store(key, true)
 		r.event(object, is.Reason, is.Message)
-	case is.Status == metav1.ConditionTrue && slices.Contains(troubles, was.Reason):
+		return
+	}
+	if is.Status != metav1.ConditionTrue {
+		return
+	}
+	// Between trouble and its end there is mostly a time of applying.
+	if _, troubled := r.troubled.LoadAndDelete(key); troubled {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", is.Message)
 	}
 }

@@ -45,6 +45,8 @@ import (
 type Resource struct {
 	// Problem says why there is no manifest; nil when there is one.
 	Problem *Problem
+	// UID is the resource's.
+	UID types.UID
 	// Revision is the revision of the manifest.
 	Revision string
 	// Manifest is nil when only the revision was needed and known.
@@ -98,7 +100,7 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, full bo
 	r.Resources.Track(key, mapping.Resource)
 	known, remembered := r.recall(key, object.GetSpec())
 	if !full && remembered && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.uid, known.version) {
-		return Resource{Revision: known.revision, ClaimedBy: known.claimedBy}
+		return Resource{UID: known.uid, Revision: known.revision, ClaimedBy: known.claimedBy}
 	}
 	resource := &unstructured.Unstructured{}
 	resource.SetGroupVersionKind(mapping.GroupVersionKind)
@@ -117,7 +119,7 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, full bo
 		reference: reference, resolution: object.GetSpec().ConflictResolution,
 		uid: resource.GetUID(), version: resource.GetResourceVersion(), revision: manifest.Revision, claimedBy: claimedBy,
 	})
-	return Resource{Revision: manifest.Revision, Manifest: manifest, ClaimedBy: claimedBy}
+	return Resource{UID: resource.GetUID(), Revision: manifest.Revision, Manifest: manifest, ClaimedBy: claimedBy}
 }
 
 // mapKind resolves the kind and checks its scope.

@@ -17,6 +17,7 @@ limitations under the License.
 package render
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -176,4 +177,23 @@ func OwnerOf(work metav1.Object) Owner {
 		Name:      annotations[propagationv1alpha1.OwnerNameAnnotation],
 		UID:       types.UID(work.GetLabels()[propagationv1alpha1.OwnerUIDLabel]),
 	}
+}
+
+// Renders tells whether a Work, not compact, holds what NewManifest makes of
+// the resource with this UID, and nobody else: a policy's binding leaves its
+// mark on the manifest too.
+func Renders(work *workv1alpha1.Work, resource types.UID) bool {
+	if len(work.Spec.Workload.Manifests) != 1 {
+		return false
+	}
+	manifest := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(work.Spec.Workload.Manifests[0].Raw, manifest); err != nil {
+		return false
+	}
+	return resource != "" &&
+		manifest.Annotations[workv1alpha2.ResourceTemplateUIDAnnotation] == string(resource) &&
+		manifest.Annotations[workv1alpha2.WorkNamespaceAnnotation] == work.Namespace &&
+		manifest.Annotations[workv1alpha2.WorkNameAnnotation] == work.Name &&
+		manifest.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] == "" &&
+		manifest.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] == ""
 }
