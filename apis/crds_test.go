@@ -1,0 +1,159 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package apis_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/karmada-direct/karmada-direct/apis"
+	"github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+func crds(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	crds, err := apis.CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(crds) == 0 {
+		t.Fatal("no CRD is embedded")
+	}
+	return crds
+}
+
+func TestCRDsAreTheCallers(t *testing.T) {
+	t.Parallel()
+	crds(t)[0].Name = "changed"
+	if name := crds(t)[0].Name; name == "changed" {
+		t.Error("a caller's change shows in what the next caller gets")
+	}
+}
+
+// TestSchemaConventions holds every field of every kind to the rules of this
+// API. They are the ones that a generator cannot see to: what kubectl explain
+// shows, and what bounds the size of an object.
+func TestSchemaConventions(t *testing.T) {
+	t.Parallel()
+	for _, crd := range crds(t) {
+		for i := range crd.Spec.Versions {
+			version := &crd.Spec.Versions[i]
+			root := version.Schema.OpenAPIV3Schema
+			if root.Description == "" {
+				t.Errorf("%s has no description", crd.Spec.Names.Kind)
+			}
+			for _, name := range []string{"spec", "status"} {
+				property := root.Properties[name]
+				checkProperty(t, crd.Spec.Names.Kind+"."+name, name, &property)
+			}
+			checkVersion(t, crd.Spec.Names.Kind, version)
+		}
+	}
+}
+
+func checkVersion(t *testing.T, kind string, version *apiextensionsv1.CustomResourceDefinitionVersion) {
+	t.Helper()
+	if version.Subresources == nil || version.Subresources.Status == nil {
+		t.Errorf("%s: status is not a subresource", kind)
+	}
+	for _, column := range version.AdditionalPrinterColumns {
+		if !strings.HasSuffix(column.Description, ".") {
+			t.Errorf("%s: the description of column %s is not a sentence: %q", kind, column.Name, column.Description)
+		}
+	}
+	// kstatus: a fresh object must never be taken for a finished one.
+	status := version.Schema.OpenAPIV3Schema.Properties["status"]
+	if status.Default == nil || string(status.Default.Raw) != `{"observedGeneration":-1}` {
+		t.Errorf("%s: the default of status is not {\"observedGeneration\":-1}", kind)
+	}
+}
+
+// fieldName matches what the API conventions ask of a field's name.
+var fieldName = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
+
+func checkProperty(t *testing.T, path, name string, schema *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	if !fieldName.MatchString(name) {
+		t.Errorf("%s is not a camelCase name", path)
+	}
+	// Kubernetes' own types keep their own words.
+	if !strings.HasPrefix(strings.ReplaceAll(schema.Description, ",", " "), name+" ") && !strings.Contains(path, ".conditions[]") {
+		t.Errorf("%s: the description must begin with the field's name: %q", path, schema.Description)
+	}
+	checkSchema(t, path, schema)
+}
+
+func checkSchema(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	switch schema.Type {
+	case "string":
+		if schema.MaxLength == nil && len(schema.Enum) == 0 && schema.Format == "" {
+			t.Errorf("%s: a string needs maxLength, enum or format", path)
+		}
+		if schema.Pattern != "" && !strings.Contains(path, ".conditions[]") {
+			t.Errorf("%s: users would be shown the pattern %s; use a CEL rule with a message", path, schema.Pattern)
+		}
+	case "integer":
+		if schema.Minimum == nil {
+			t.Errorf("%s: an integer needs minimum", path)
+		}
+	case "array":
+		if schema.MaxItems == nil {
+			t.Errorf("%s: a list needs maxItems", path)
+		}
+		if schema.XListType == nil {
+			t.Errorf("%s: a list needs a list type, which says how server-side apply merges it", path)
+		}
+		checkSchema(t, path+"[]", schema.Items.Schema)
+	case "object":
+		if schema.AdditionalProperties != nil || schema.XPreserveUnknownFields != nil || len(schema.Properties) == 0 {
+			t.Errorf("%s: an object needs named fields", path)
+		}
+		for name, property := range schema.Properties {
+			checkProperty(t, path+"."+name, name, &property)
+		}
+	case "boolean":
+	default:
+		t.Errorf("%s: no convention for type %q", path, schema.Type)
+	}
+	for _, rule := range schema.XValidations {
+		// The server writes "<field>: Invalid value: <value>: <message>".
+		if !strings.HasPrefix(rule.Message, "must ") || strings.HasSuffix(rule.Message, ".") {
+			t.Errorf("%s: the message of rule %q must go on where the server's words end, with \"must\": %q", path, rule.Rule, rule.Message)
+		}
+	}
+}
+
+// TestBounds holds the constants that the controller cuts by to what the
+// server takes.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	for _, crd := range crds(t) {
+		for i := range crd.Spec.Versions {
+			rows := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["status"].Properties["clusters"]
+			if got := *rows.MaxItems; got != v1alpha1.MaxClusterRows {
+				t.Errorf("%s: maxItems of status.clusters is %d, MaxClusterRows %d", crd.Name, got, v1alpha1.MaxClusterRows)
+			}
+			if got := *rows.Items.Schema.Properties["message"].MaxLength; got != v1alpha1.MaxMessageLength {
+				t.Errorf("%s: maxLength of a row's message is %d, MaxMessageLength %d", crd.Name, got, v1alpha1.MaxMessageLength)
+			}
+		}
+	}
+}
