@@ -19,6 +19,7 @@ limitations under the License.
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -154,4 +155,19 @@ func (c *controller) tail(word string, count int) string {
 		return !strings.Contains(line, word) && !strings.HasPrefix(line, "====") && !strings.HasPrefix(line, "Error:")
 	})
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
+}
+
+// awaitLog waits until the process has logged something in its present life.
+func (c *controller) awaitLog(words string) error {
+	return awaits(context.Background(), fmt.Sprintf("the controller logs %q", words), patience, func(context.Context) error {
+		content, err := os.ReadFile(c.logs)
+		if err != nil {
+			return fmt.Errorf("reading the controller's log: %w", err)
+		}
+		text := string(content)
+		if !strings.Contains(text[strings.LastIndex(text, "==== start"):], words) {
+			return fmt.Errorf("it has not: %s", c.tail("", 5))
+		}
+		return nil
+	})
 }

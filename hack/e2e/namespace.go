@@ -238,7 +238,7 @@ func (ns *Namespace) isClean(ctx context.Context) error {
 		for _, name := range ns.workNames() {
 			key := client.ObjectKey{Namespace: names.GenerateExecutionSpaceName(member.Name), Name: name}
 			if err := karmada.Get(ctx, key, &workv1alpha1.Work{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("a Work is left: %s (%w)", key, err)
+				return fmt.Errorf("a Work is left: %s (reading it: %v)", key, err)
 			}
 		}
 		if err := ns.isBare(ctx, member); err != nil {

@@ -469,3 +469,15 @@ func (ns *Namespace) revisionNow(resource client.Object) string {
 	}
 	return revision
 }
+
+// isBecause waits until Ready is not True for a reason.
+func (p *Propagation) isBecause(reason string) {
+	p.ns.t.Helper()
+	p.Becomes("is not Ready because of "+reason, func(object *DirectPropagation) error {
+		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
+		if ready == nil || ready.Status == metav1.ConditionTrue || ready.Reason != reason {
+			return fmt.Errorf("Ready is %s", say(ready))
+		}
+		return nil
+	})
+}

@@ -27,6 +27,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,6 +53,8 @@ import (
 var (
 	// keep leaves fleet and controller running.
 	keep = os.Getenv("E2E_KEEP") != ""
+	// seed is where random numbers come from: E2E_SEED, or the time.
+	seed = seedFrom(os.Getenv("E2E_SEED"))
 	// scheme knows every kind that tests read or write as Go types.
 	scheme = runtime.NewScheme()
 	// ground is the fleet.
@@ -230,4 +234,11 @@ func typedOf(generic *unstructured.Unstructured) (client.Object, error) {
 		return nil, fmt.Errorf("converting %s: %w", generic.GetName(), err)
 	}
 	return typed, nil
+}
+
+func seedFrom(given string) uint64 {
+	if number, err := strconv.ParseUint(given, 10, 64); err == nil {
+		return number
+	}
+	return uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 }

@@ -1,0 +1,127 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// 100 DirectPropagations come and go in a hurry, most of them before they
+// have done their work. Nothing is left of them, and nothing is stuck.
+func TestPropagationsComeAndGoInAHurry(t *testing.T) {
+	t.Parallel()
+	const lanes, cycles = 10, 10
+	ns := newNamespace(t)
+	pauses := seeded(t)
+	seeds := make([]uint64, lanes)
+	for lane := range seeds {
+		ns.Has(configMap(fmt.Sprintf("settings-%d", lane), "for a moment"))
+		ns.noteWork(reference("v1", "ConfigMap", fmt.Sprintf("settings-%d", lane)))
+		seeds[lane] = pauses.Uint64()
+	}
+	err := inParallel(lanes, func(lane int) error {
+		numbers := rand.New(rand.NewPCG(seeds[lane], 0))
+		name := fmt.Sprintf("settings-%d", lane)
+		for cycle := range cycles {
+			object := directPropagation(ns.Name, name, reference("v1", "ConfigMap", name), "member1", "member2")
+			if err := comesAndGoes(ns.ctx, object, numbers); err != nil {
+				return fmt.Errorf("lane %d, cycle %d: %w", lane, cycle, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, ns.dump())
+	}
+	ns.eventually("nothing is left", ns.isClean)
+	ns.throughout(5*time.Second, "nothing comes back", ns.isClean)
+}
+
+// 100 times a resource is deleted and made again, most times before the last
+// one has arrived. Members end up with the last, and the DirectPropagations
+// are Ready.
+func TestResourcesComeAndGoInAHurry(t *testing.T) {
+	t.Parallel()
+	const lanes, cycles = 10, 10
+	ns := newNamespace(t)
+	pauses := seeded(t)
+	seeds := make([]uint64, lanes)
+	propagations := make([]*Propagation, lanes)
+	for lane := range seeds {
+		name := fmt.Sprintf("settings-%d", lane)
+		propagations[lane] = ns.Propagates(name, configMap(name, "")).To(member1, member2)
+		seeds[lane] = pauses.Uint64()
+	}
+	err := inParallel(lanes, func(lane int) error {
+		numbers := rand.New(rand.NewPCG(seeds[lane], 0))
+		for cycle := range cycles {
+			settings := configMap(fmt.Sprintf("settings-%d", lane), fmt.Sprintf("cycle %d", cycle))
+			settings.Namespace = ns.Name
+			if err := comesAndGoes(ns.ctx, settings, numbers); err != nil {
+				return fmt.Errorf("lane %d, cycle %d: %w", lane, cycle, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, ns.dump())
+	}
+	for lane, p := range propagations {
+		ns.Has(configMap(fmt.Sprintf("settings-%d", lane), "here to stay"))
+		defer p.BecomesReady()
+	}
+}
+
+// comesAndGoes makes an object, deletes it after a random moment, and waits
+// until it is gone.
+func comesAndGoes(ctx context.Context, object client.Object, numbers *rand.Rand) error {
+	if err := karmada.Create(ctx, object); err != nil {
+		return fmt.Errorf("creating %s: %w", describeObject(object), err)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(moment(numbers)):
+	}
+	if err := karmada.Delete(ctx, object); err != nil {
+		return fmt.Errorf("deleting %s: %w", describeObject(object), err)
+	}
+	return awaits(ctx, describeObject(object)+" is gone", patience, func(ctx context.Context) error {
+		left, _ := object.DeepCopyObject().(client.Object)
+		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), left); !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("it is there"), err)
+		}
+		return nil
+	})
+}
+
+// moment is a random time that is mostly too short for what goes on, and
+// sometimes nothing at all.
+func moment(numbers *rand.Rand) time.Duration {
+	const longest = 1500
+	milliseconds := numbers.IntN(longest) - longest/5
+	return time.Duration(max(0, milliseconds)) * time.Millisecond
+}

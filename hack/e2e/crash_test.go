@@ -1,0 +1,274 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// operation is something that a user does, and that the controller is killed
+// in the middle of.
+type operation struct {
+	name string
+	// writes is how many writes it takes the controller at least.
+	writes int
+	// from is the state that it begins in, to the one that it is to lead to.
+	from, to lane
+}
+
+var operations = []operation{
+	{"create", 4, lane{}, lane{clusters: namesOf(members), says: "version 1"}},
+	{"change", 5, lane{clusters: namesOf(members), says: "version 1"}, lane{clusters: namesOf(members), says: "version 2"}},
+	{"add a cluster", 2, lane{clusters: namesOf(members[:1]), says: "version 1"}, lane{clusters: namesOf(members), says: "version 1"}},
+	{"remove the push cluster", 2, lane{clusters: namesOf(members), says: "version 1"}, lane{clusters: namesOf(members[1:]), says: "version 1"}},
+	{"remove the pull cluster", 2, lane{clusters: namesOf(members), says: "version 1"}, lane{clusters: namesOf(members[:1]), says: "version 1"}},
+	{"delete", 3, lane{clusters: namesOf(members), says: "version 1"}, lane{says: "version 1"}},
+}
+
+// The controller is killed at every write that an operation takes: the write
+// reaches the API server, the answer reaches nobody. Started again, it brings
+// the operation to its end, whichever write it was.
+func TestKilledAtEveryWrite(t *testing.T) {
+	for _, operation := range operations {
+		t.Run(operation.name, func(t *testing.T) {
+			ns := newNamespace(t)
+			at := 0
+			for ns.survivesKill(operation, at) {
+				at++
+			}
+			if at <= operation.writes {
+				t.Errorf("killed at %d writes only, it takes %d", at-1, operation.writes)
+			}
+			t.Logf("killed before any write, and at each of %d", at-1)
+		})
+	}
+}
+
+// survivesKill kills the controller at the n-th write of an operation, before
+// the operation if that is 0. It tells whether there were so many.
+func (ns *Namespace) survivesKill(operation operation, at int) bool {
+	ns.t.Helper()
+	state := operation.from.named(ns, fmt.Sprintf("settings-%d", at))
+	if err := state.brings(ns.ctx); err != nil {
+		ns.t.Fatal(err)
+	}
+	ns.eventually("the operation can begin", state.isReached)
+	aim := operation.to.named(ns, state.name)
+	fired := true
+	if at == 0 {
+		manager.kill()
+		if err := aim.brings(ns.ctx); err != nil {
+			ns.t.Fatal(err)
+		}
+	} else {
+		sprung := auditing.set(&trap{At: at, Forward: true, Spring: manager.kill})
+		if err := aim.brings(ns.ctx); err != nil {
+			ns.t.Fatal(err)
+		}
+		ns.eventually("the controller is killed, or the operation is over", func(ctx context.Context) error {
+			select {
+			case <-sprung:
+				return nil
+			default:
+				return aim.isReached(ctx)
+			}
+		})
+		if fired = auditing.disarm(); fired {
+			<-sprung
+		}
+	}
+	if fired {
+		if err := manager.start(); err != nil {
+			ns.t.Fatal(err)
+		}
+	}
+	ns.eventually(fmt.Sprintf("%q is over, killed at write %d", operation.name, at), aim.isReached)
+	return fired
+}
+
+// The controller is killed at random moments while users change, move, delete
+// and make anew what they like, and go on with that while it is dead.
+func TestKilledAtRandomMoments(t *testing.T) {
+	const lanes, rounds = 8, 8
+	ns := newNamespace(t)
+	numbers := seeded(t)
+	states := make([]lane, lanes)
+	for i := range states {
+		states[i] = lane{clusters: namesOf(members), says: "version 0"}.named(ns, fmt.Sprintf("settings-%d", i))
+		if err := states[i].brings(ns.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := 1; round <= rounds; round++ {
+		for i := range states {
+			states[i] = states[i].next(numbers, round)
+		}
+		pause := time.Duration(numbers.IntN(1500)) * time.Millisecond
+		killed := make(chan struct{})
+		time.AfterFunc(pause, func() {
+			manager.kill()
+			close(killed)
+		})
+		err := inParallel(lanes, func(i int) error { return states[i].brings(ns.ctx) })
+		<-killed
+		if err = errors.Join(err, manager.start()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range states {
+			ns.eventually(fmt.Sprintf("%s is as wanted in round %d, killed after %v", states[i], round, pause), states[i].isReached)
+		}
+	}
+}
+
+// lane is a ConfigMap and the DirectPropagation of the same name, as a user
+// wants them.
+type lane struct {
+	ns       *Namespace
+	name     string
+	clusters []string // none: no DirectPropagation
+	says     string   // empty: no ConfigMap either
+}
+
+func (l lane) named(ns *Namespace, name string) lane {
+	l.ns, l.name = ns, name
+	ns.noteWork(reference("v1", "ConfigMap", name))
+	return l
+}
+
+func (l lane) String() string { return fmt.Sprintf("%s saying %q on %v", l.name, l.says, l.clusters) }
+
+// next is what the user wants next.
+func (l lane) next(numbers *rand.Rand, round int) lane {
+	switch numbers.IntN(4) {
+	case 0, 1:
+		l.says = fmt.Sprintf("version %d", round)
+	case 2:
+		l.clusters = [][]string{{"member1"}, {"member2"}, {"member1", "member2"}}[numbers.IntN(3)]
+	case 3:
+		if len(l.clusters) > 0 {
+			l.clusters = nil
+		} else {
+			l.clusters = namesOf(members)
+		}
+	}
+	return l
+}
+
+func (l lane) settings() *corev1.ConfigMap {
+	settings := configMap(l.name, l.says)
+	settings.Namespace = l.ns.Name
+	return settings
+}
+
+func (l lane) object() *DirectPropagation {
+	return directPropagation(l.ns.Name, l.name, referenceTo(l.settings()), l.clusters...)
+}
+
+// brings tells the control plane what is wanted.
+func (l lane) brings(ctx context.Context) error {
+	if l.says != "" {
+		if err := put(ctx, l.settings(), saying(l.says)); err != nil {
+			return err
+		}
+	}
+	if len(l.clusters) == 0 {
+		return client.IgnoreNotFound(karmada.Delete(ctx, l.object()))
+	}
+	return put(ctx, l.object(), func(object *DirectPropagation) { object.Spec.Clusters = targets(l.clusters...) })
+}
+
+// put creates an object, or changes the one that is there.
+func put[T client.Object](ctx context.Context, object T, mutate func(T)) error {
+	err := karmada.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		return change(ctx, karmada, object, mutate)
+	}
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", describeObject(object), err)
+	}
+	return nil
+}
+
+// isReached tells why what is wanted is not so yet, on the control plane and
+// on every member.
+func (l lane) isReached(ctx context.Context) error {
+	if err := l.isReported(ctx); err != nil {
+		return err
+	}
+	settings := l.settings()
+	for _, member := range members {
+		if slices.Contains(l.clusters, member.Name) {
+			if err := member.runs(ctx, settings); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := member.lacks(ctx, settings); err != nil {
+			return err
+		}
+		if _, err := l.ns.work(ctx, settings, member); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the Work on %s is there (reading it: %v)", member, err)
+		}
+	}
+	return nil
+}
+
+func (l lane) isReported(ctx context.Context) error {
+	object := l.object()
+	err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object)
+	if len(l.clusters) == 0 {
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("DirectPropagation %s is there (reading it: %v)", l.name, err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading DirectPropagation %s: %w", l.name, err)
+	}
+	resource, err := l.ns.resourceOf(ctx, object)
+	if err != nil {
+		return err
+	}
+	revision, err := revisionOf(resource)
+	if err != nil {
+		return err
+	}
+	if err := isReady(object, object.Generation, revision); err != nil {
+		return err
+	}
+	if len(object.Status.Clusters) != len(l.clusters) || slices.ContainsFunc(object.Status.Conditions, isTrouble) {
+		return fmt.Errorf("the status is not at rest: %+v", object.Status)
+	}
+	return nil
+}
+
+// isTrouble tells conditions that are there only while something is to be
+// done.
+func isTrouble(condition metav1.Condition) bool { return condition.Type != "Ready" }

@@ -1,0 +1,122 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// 20 resources change 200 times, most of them before the last change has
+// arrived. No row is ever True for what the member does not have, and at the
+// end all have the newest.
+func TestNoRowLies(t *testing.T) {
+	t.Parallel()
+	const resources, changes = 20, 200
+	ns := newNamespace(t)
+	numbers := seeded(t)
+	changing := make([]*changing, resources)
+	for i := range changing {
+		changing[i] = ns.beginsChanging(fmt.Sprintf("settings-%d", i))
+	}
+	for range changes {
+		if err := changing[numbers.IntN(resources)].change(ns.ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims := 0
+	for _, one := range changing {
+		one.propagation.BecomesReady()
+		claims += one.truth.holds(t, nil)
+		one.staysTrue()
+	}
+	t.Logf("%d claims of members were checked", claims)
+}
+
+// changing is a resource that changes, with a witness.
+type changing struct {
+	ns          *Namespace
+	propagation *Propagation
+	settings    *unstructured.Unstructured
+	truth       *witness
+	version     int
+}
+
+// beginsChanging makes a resource of version 1, and propagates it.
+func (ns *Namespace) beginsChanging(name string) *changing {
+	ns.t.Helper()
+	settings := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"says": "version 1"}}}
+	settings.SetAPIVersion("v1")
+	settings.SetKind("ConfigMap")
+	settings.SetName(name)
+	ns.Has(settings)
+	typed := configMap(name, "")
+	typed.Namespace = ns.Name
+	c := &changing{ns: ns, settings: settings, version: 1}
+	c.propagation = ns.Propagates(name, settings).To(member1, member2)
+	c.truth = c.propagation.hasWitness(typed, versionOfConfigMap)
+	if err := c.learn(); err != nil {
+		ns.t.Fatal(err)
+	}
+	return c
+}
+
+// learn tells the witness the revision of the version that was just written,
+// of which the API server's answer is all that is needed.
+func (c *changing) learn() error {
+	revision, err := revisionOf(c.settings)
+	if err != nil {
+		return err
+	}
+	return c.truth.knows(revision, c.version)
+}
+
+func (c *changing) change(ctx context.Context) error {
+	c.version++
+	c.settings.Object["data"] = map[string]any{"says": fmt.Sprintf("version %d", c.version)}
+	if err := karmada.Update(ctx, c.settings); err != nil {
+		return fmt.Errorf("changing %s: %w", c.settings.GetName(), err)
+	}
+	return c.learn()
+}
+
+// staysTrue checks that once Ready was True for the newest version, it was not
+// taken back.
+func (c *changing) staysTrue() {
+	c.ns.t.Helper()
+	ready := meta.FindStatusCondition(c.propagation.latest().Status.Conditions, propagationv1alpha1.ConditionReady)
+	if ready.Status != metav1.ConditionTrue {
+		c.ns.t.Errorf("%s was Ready with the newest version, and then %s", c.propagation.Name, say(ready))
+	}
+}
+
+// seeded returns random numbers that can be had again: the seed is printed.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	t.Logf("random numbers of E2E_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
