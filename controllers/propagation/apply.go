@@ -200,7 +200,7 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
-		"status":   map[string]any{"conditions": resetConditions(live)},
+		"status":   map[string]any{"conditions": resetConditions(live, observed.Now)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the conditions of Work %s/%s: %w", live.Namespace, live.Name, err)

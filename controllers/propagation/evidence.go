@@ -17,6 +17,8 @@ limitations under the License.
 package propagation
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -98,15 +100,29 @@ func wantsReset(work *workv1alpha1.Work) bool {
 }
 
 // resetConditions returns the conditions of a Work without those that speak of
-// an attempt.
-func resetConditions(work *workv1alpha1.Work) []metav1.Condition {
+// an attempt, and with one that says at which generation they were taken away.
+func resetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition {
 	kept := []metav1.Condition{}
 	for _, condition := range work.Status.Conditions {
 		if condition.Type != workv1alpha1.WorkApplied && condition.Type != workv1alpha1.WorkDispatching {
 			kept = append(kept, condition)
 		}
 	}
+	meta.SetStatusCondition(&kept, metav1.Condition{
+		Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: "RevisionPending",
+		Message:            "Karmada Direct awaits that the cluster confirms what is written next.",
+		ObservedGeneration: work.Generation, LastTransitionTime: metav1.NewTime(now),
+	})
 	return kept
+}
+
+// attemptMissing tells whether a confirmation was taken back and no spec was
+// written after it, so that Karmada sees no reason to attempt anything: the
+// controller ended in between, and what it was going to write is not wanted
+// any more.
+func attemptMissing(work *workv1alpha1.Work) bool {
+	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
+	return reset != nil && reset.ObservedGeneration == work.Generation && !wantsReset(work)
 }
 
 // confirmedRevision is the revision that the cluster is known to have applied

@@ -43,7 +43,8 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		world := newWorld()
 		t.Repeat(map[string]func(*rapid.T){
-			"content changes":           func(*rapid.T) { world.changeContent() },
+			"content changes":           func(t *rapid.T) { world.content = rapid.IntRange(0, 3).Draw(t, "content") },
+			"we crash":                  func(*rapid.T) { world.our.crash(world) },
 			"contact is lost and found": func(*rapid.T) { world.readySince++ },
 			"we see more":               func(*rapid.T) { world.our.advance(world) },
 			"we decide":                 func(*rapid.T) { world.our.decide(world) },
@@ -51,6 +52,11 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 			"Karmada sees more":         func(*rapid.T) { world.karmada.advance(world) },
 			"Karmada works":             func(t *rapid.T) { world.karmada.step(world, rapid.Bool().Draw(t, "fails")) },
 			"Karmada retries":           func(*rapid.T) { world.karmada.queued = true },
+			"all comes to rest": func(t *rapid.T) {
+				if err := world.settle(); err != nil {
+					t.Fatal(err)
+				}
+			},
 			"": func(t *rapid.T) {
 				if err := world.lie(); err != nil {
 					t.Fatal(err)
@@ -86,8 +92,6 @@ func newWorld() *world {
 }
 
 func (w *world) desired() string { return fmt.Sprintf("revision%d", w.content) }
-
-func (w *world) changeContent() { w.content++ }
 
 func (w *world) latest() int { return len(w.versions) - 1 }
 
@@ -154,6 +158,9 @@ type us struct {
 	pending []func(w *world, base int) (*workv1alpha1.Work, bool)
 }
 
+// crash forgets what was decided; a new process begins with all there is.
+func (u *us) crash(w *world) { u.pending, u.seen = nil, w.latest() }
+
 func (u *us) advance(w *world) { u.seen = min(u.seen+1, w.latest()) }
 
 func (u *us) decide(w *world) {
@@ -175,7 +182,7 @@ func (u *us) decide(w *world) {
 	if write.Reset {
 		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
 			reset := w.versions[base].DeepCopy()
-			reset.Status.Conditions = resetConditions(reset)
+			reset.Status.Conditions = resetConditions(reset, time.Unix(0, 0))
 			return reset, w.put(base, reset)
 		})
 	}
@@ -319,8 +326,13 @@ func TestEvidence(t *testing.T) {
 			if got, _ := evidenceOf(work); got != tc.want {
 				t.Errorf("evidenceOf() = %s, want %s", got, tc.want)
 			}
-			if left := resetConditions(work); len(left) != 0 {
-				t.Errorf("resetConditions() leaves %v", left)
+			work.Status.Conditions = resetConditions(work, now)
+			if got, _ := evidenceOf(work); got != pending || wantsReset(work) || !attemptMissing(work) {
+				t.Errorf("resetConditions() leaves %v", work.Status.Conditions)
+			}
+			work.Generation++
+			if attemptMissing(work) {
+				t.Error("a spec written after the reset is attempted without more ado")
 			}
 		})
 	}
@@ -335,5 +347,22 @@ func TestNudge(t *testing.T) {
 		if !equality.Semantic.DeepEqual(work.Spec.SuspendDispatching, tc.after) {
 			t.Errorf("Nudge(%v) = %v, want %v", tc.before, work.Spec.SuspendDispatching, tc.after)
 		}
+	}
+}
+
+// TestCrashBetweenResetAndUpdate: a confirmation was taken back for content
+// that is not wanted any more when the controller is there again.
+func TestCrashBetweenResetAndUpdate(t *testing.T) {
+	world := newWorld()
+	if err := world.settle(); err != nil {
+		t.Fatal(err)
+	}
+	world.content = 1
+	world.our.decide(world)
+	world.our.write(world)
+	world.our.crash(world)
+	world.content = 0
+	if err := world.settle(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -155,6 +155,17 @@ func (l *ledger) newest(cached Object) Object {
 	return cached
 }
 
+// shown drops what was written to a propagation object once the cache shows
+// it, so that an object that rests costs no memory here.
+func (l *ledger) shown(cached client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(cached)
+	if written, found := l.objects[key]; found && !isNewer(written, cached) {
+		delete(l.objects, key)
+	}
+}
+
 // forgetObject drops what was written to a propagation object.
 func (l *ledger) forgetObject(key types.NamespacedName) {
 	l.mu.Lock()

@@ -172,7 +172,9 @@ func planWrite(observed *Observed, target render.Target, work *workv1alpha1.Work
 		write.Reset = true
 	case proof == ambiguous:
 		write.Reset, write.Update, write.Nudge = true, true, true
-	case proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work) && !suspended:
+	case suspended:
+		// Nothing is attempted, whatever is written.
+	case attemptMissing(work), proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work):
 		write.Update, write.Nudge = true, true
 	}
 	return write, write.Reset || write.Update

@@ -205,6 +205,7 @@ func TestNewPlan(t *testing.T) {
 		"the Work is deleted by hand":       {scene(one, on("member1", isConfirmed, terminating(now))), nil},
 		"a True of an older attempt":        {scene(one, on("member1", conditions(applied))), []string{"reset member1"}},
 		"a True of an unknown attempt":      {scene(one, on("member1", conditions(applied, dispatched))), []string{"reset and nudge member1"}},
+		"reset, and then nothing written":   {scene(one, on("member1", conditions(resetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
 		"contact regained, not confirmed":   {scene(one, cluster("member1", regained), on("member1", isRefused)), []string{"nudge member1"}},
 		"contact regained, confirmed":       {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
 		"contact regained, suspended":       {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
@@ -359,7 +360,8 @@ func carryOut(observed *Observed, plan *Plan) {
 		}
 		work := observed.Works[key]
 		if write.Reset {
-			work.Status.Conditions = resetConditions(work)
+			work.Status.Conditions = resetConditions(work, now)
+			work.Generation--
 		}
 		if write.Update {
 			render.Claim(work, observed.Owner, write.Target)

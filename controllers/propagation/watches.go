@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -184,7 +185,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(strings.ToLower(r.Kind)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency}).
-		For(r.newOf(r.Kind), builder.WithPredicates(intentChanged)).
+		Watches(r.newOf(r.Kind), r.onObject()).
 		Watches(&workv1alpha1.Work{}, r.onWork()).
 		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
 		WatchesMetadata(crds, handler.EnqueueRequestsFromMapFunc(r.onCRD)).
@@ -199,16 +200,27 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		Complete(r)
 }
 
-// intentChanged passes what a user changes, and drops what this controller
-// writes itself.
-var intentChanged = predicate.Funcs{
-	UpdateFunc: func(update event.UpdateEvent) bool {
-		before, after := update.ObjectOld, update.ObjectNew
-		return before.GetGeneration() != after.GetGeneration() ||
-			(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
-			!equality.Semantic.DeepEqual(before.GetFinalizers(), after.GetFinalizers()) ||
-			!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
-	},
+// onObject reconciles an object when a user changes it, and not when this
+// controller writes its status; that only settles the ledger.
+func (r *Reconciler) onObject() handler.EventHandler {
+	enqueue := &handler.EnqueueRequestForObject{}
+	return handler.Funcs{
+		CreateFunc: enqueue.Create,
+		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			r.ledger.shown(updated.ObjectNew)
+			if intentChanged(updated.ObjectOld, updated.ObjectNew) {
+				enqueue.Update(ctx, updated, queue)
+			}
+		},
+		DeleteFunc: enqueue.Delete,
+	}
+}
+
+func intentChanged(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+		!slices.Equal(before.GetFinalizers(), after.GetFinalizers()) ||
+		!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
 // clusterChanged drops the heartbeats of clusters.

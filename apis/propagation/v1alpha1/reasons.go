@@ -127,6 +127,10 @@ const (
 	AbandonUnreachableAnnotation = GroupName + "/abandon-unreachable"
 )
 
+// WorkConditionReset is, on a Work, the condition that says at which generation
+// the controller took back what the cluster had confirmed.
+const WorkConditionReset = GroupName + "/Reset"
+
 // CleanupFinalizer holds an object until its Works are gone.
 const CleanupFinalizer = GroupName + "/cleanup"
 
