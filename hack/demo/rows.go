@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -138,8 +139,8 @@ func (r *rows) done() bool { return len(r.settled) == len(r.expected) }
 // describe says what is missing.
 func (r *rows) describe() string {
 	lines := []string{}
-	for name, revision := range r.expected {
-		object := r.last[name]
+	for _, name := range slices.Sorted(maps.Keys(r.expected)) {
+		object, revision := r.last[name], r.expected[name]
 		switch {
 		case r.settled[name]:
 		case object == nil:
@@ -153,7 +154,6 @@ func (r *rows) describe() string {
 			}
 		}
 	}
-	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 

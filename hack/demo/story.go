@@ -246,7 +246,7 @@ Try next, from this folder:
   go -C hack/fleet run . stop --name %[6]s member2
   kubectl -n %[3]s get dp %[7]s -w -o wide
 
-  make demo       # tells the story again, and mends what you have changed
+  make demo       # tells the story again; starts what you have stopped
   make demo-down  # ends it all
 `, s.bin, s.kubeconfig(karmada), namespace, deployment, s.kubeconfig("member2"), s.name, configMap)
 }
