@@ -252,7 +252,9 @@ func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error
 	return nil
 }
 
-// setFinalizer adds our finalizer to an object, or removes it.
+// setFinalizer adds our finalizer to an object, or removes it. Nothing may be
+// written for an object that is gone before it has the finalizer: nobody would
+// ever clean that up.
 func (r *Reconciler) setFinalizer(ctx context.Context, object Object, present bool) error {
 	before, _ := object.DeepCopyObject().(client.Object)
 	if present {
@@ -261,7 +263,7 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object Object, present bo
 		controllerutil.RemoveFinalizer(object, propagationv1alpha1.CleanupFinalizer)
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, object, patch); err != nil {
 		return fmt.Errorf("writing the finalizer of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
 	if present {

@@ -322,6 +322,24 @@ func TestAnyWriteMayFail(t *testing.T) {
 	}
 }
 
+// TestGoneBeforeTheFinalizer: an object that is deleted before it has our
+// finalizer gets no Works, for nobody would remove them.
+func TestGoneBeforeTheFinalizer(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.refuse = func(write string) error {
+		if write == "patch DirectPropagation shop/web" {
+			return apierrors.NewNotFound(propagationv1alpha1.Resource("directpropagations"), "web")
+		}
+		return nil
+	}
+	if err := b.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if works := b.works(t); len(works) > 0 {
+		t.Errorf("%d Works without an owner", len(works))
+	}
+}
+
 // live goes through a life: create, change, withdraw, delete.
 func live(t *testing.T, b *bench) {
 	t.Helper()

@@ -67,6 +67,9 @@ func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.Propaga
 	}
 	targets := len(rows)
 	rows = append(rows, removalRows(observed)...)
+	if observed.Deleting {
+		status.Summary = summarize(rows)
+	}
 	status.Conditions = conditionsOf(observed, rows[:targets], rows[targets:])
 	status.Clusters, status.Omitted = bounded(observed, rows)
 	return status
@@ -199,7 +202,7 @@ func removalRow(observed *Observed, key types.NamespacedName, name string) propa
 	return current
 }
 
-// summarize counts the rows of the named clusters.
+// summarize counts rows.
 func summarize(rows []propagationv1alpha1.ClusterStatus) *propagationv1alpha1.Summary {
 	var applied, healthy, failed, pending, unreachable int32
 	for i := range rows {
@@ -211,7 +214,7 @@ func summarize(rows []propagationv1alpha1.ClusterStatus) *propagationv1alpha1.Su
 			}
 		case rows[i].Applied == metav1.ConditionFalse:
 			failed++
-		case rows[i].Reason == propagationv1alpha1.ReasonClusterNotReady:
+		case rows[i].Reason == propagationv1alpha1.ReasonClusterNotReady, rows[i].Reason == propagationv1alpha1.ReasonRemovalBlocked:
 			unreachable++
 		default:
 			pending++

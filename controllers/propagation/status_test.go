@@ -222,6 +222,15 @@ func TestRowsAreBounded(t *testing.T) {
 	}
 }
 
+// TestSummaryOfADeletion counts what is left to be cleaned up.
+func TestSummaryOfADeletion(t *testing.T) {
+	status := statusOf(scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster),
+		on("member2", terminating(now)), cluster("member2", Cluster{Exists: true})), Outcome{})
+	if got := status.Summary; got.Progress != "0/2" || *got.Pending != 1 || *got.Unreachable != 1 {
+		t.Errorf("summary %+v", got)
+	}
+}
+
 func TestMessagesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		message := rapid.StringN(0, 400, 800).Draw(t, "message")

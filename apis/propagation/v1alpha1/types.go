@@ -190,7 +190,8 @@ type PropagationStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// summary counts the named clusters by their state.
+	// summary counts the named clusters by their state; while the object is being
+	// deleted, the clusters that are still to be cleaned up.
 	// +optional
 	Summary *Summary `json:"summary,omitempty"`
 

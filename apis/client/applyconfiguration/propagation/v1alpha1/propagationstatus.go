@@ -33,7 +33,8 @@ type PropagationStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready, and while they are True, Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// summary counts the named clusters by their state.
+	// summary counts the named clusters by their state; while the object is being
+	// deleted, the clusters that are still to be cleaned up.
 	Summary *SummaryApplyConfiguration `json:"summary,omitempty"`
 	// clusters has a row per cluster, the worst first, 256 rows at most.
 	Clusters []ClusterStatusApplyConfiguration `json:"clusters,omitempty"`
