@@ -1,3 +1,5 @@
+//go:build integration
+
 /*
 Copyright The Karmada Direct Authors.
 
@@ -14,8 +16,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-//go:build integration
-
 // Package examples_test holds against the API what users copy: every example
 // and every YAML block of the documentation.
 package examples_test
@@ -30,16 +30,15 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/karmada-direct/karmada-direct/apis"
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -113,7 +112,7 @@ func documents(t *testing.T) []string {
 	return files
 }
 
-var yamlBlock = regexp.MustCompile("(?ms)^ *```yaml\n(.*?)^ *```")
+var yamlBlock = regexp.MustCompile("(?ms)^ *```yaml\n(.*?\n) *```")
 
 // yamlOf returns the YAML of a file: all of it, or its YAML blocks.
 func yamlOf(t *testing.T, file string) []string {

@@ -273,8 +273,11 @@ func freeAddress(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding a free port: %w", err)
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		return "", fmt.Errorf("giving the free port %s back: %w", address, err)
+	}
+	return address, nil
 }
 
 func hashOf(path string) (string, error) {

@@ -116,7 +116,7 @@ func (f *fleet) run(ctx context.Context, show func(line string), arguments ...st
 }
 
 // fleetStep is a line of "fleet up" that tells of one of many parts.
-var fleetStep = regexp.MustCompile(`^ +\d+\.\d+s  `)
+var fleetStep = regexp.MustCompile(`^ +\d+\.\d+s {2}`)
 
 // showFleetLine hands on what a newcomer wants to know of a fleet that comes
 // up: what takes minutes, the members, and that it is up.
