@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -242,10 +243,18 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 
 // release drops Karmada's finalizer from a Work.
 func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error {
-	released := work.DeepCopy()
-	controllerutil.RemoveFinalizer(released, util.ExecutionControllerFinalizer)
-	patch := client.MergeFromWithOptions(work, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, released, patch); err != nil {
+	kept := slices.DeleteFunc(slices.Clone(work.Finalizers), func(finalizer string) bool {
+		return finalizer == util.ExecutionControllerFinalizer
+	})
+	// The Work is compact: nothing may be made of it as a whole.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "finalizers": kept},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers of Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	released := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, released, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return r.unlessGone(err, "releasing Work %s/%s", work.Namespace, work.Name)
 	}
 	workWrites.WithLabelValues(r.Kind, "release").Inc()

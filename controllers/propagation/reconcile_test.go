@@ -39,6 +39,8 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -388,6 +390,37 @@ func (b *bench) dropFinalizers(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.ledger.gone("ours", &work)
+	}
+}
+
+// TestPreservedWorkIsReleased: Karmada waits for ever for an object that is to
+// stay on the member and is not there; the Work is let go then.
+func TestPreservedWorkIsReleased(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	object := b.propagation(t)
+	object.Spec.PreserveResourcesOnDeletion = ptr.To(true)
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if err := b.server.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if works := b.works(t); len(works) != 2 {
+		t.Fatalf("%d Works: Karmada gets its time first", len(works))
+	}
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute))
+	b.ledger = newLedger(b.Clock)
+	b.settle(t)
+	b.ledger = newLedger(b.Clock)
+	b.settle(t)
+	if works := b.works(t); len(works) != 0 {
+		t.Errorf("%d Works are held for ever", len(works))
+	}
+	if err := b.server.Get(t.Context(), web, webPropagation()); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is left: %v", err)
 	}
 }
 

@@ -66,7 +66,7 @@ func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.Propaga
 		Summary:            summarize(rows),
 	}
 	targets := len(rows)
-	rows = append(rows, removalRows(observed)...)
+	rows = append(rows, removalRows(observed, result)...)
 	if observed.Deleting {
 		status.Summary = summarize(rows)
 	}
@@ -176,19 +176,19 @@ func confirmedRow(target render.Target, work *workv1alpha1.Work) propagationv1al
 }
 
 // removalRows are the rows of clusters that still have to be cleaned up.
-func removalRows(observed *Observed) []propagationv1alpha1.ClusterStatus {
+func removalRows(observed *Observed, result *Outcome) []propagationv1alpha1.ClusterStatus {
 	rows, last := []propagationv1alpha1.ClusterStatus{}, ""
 	for _, key := range observed.surplus() {
 		// A named cluster has a row already, that of its new resource.
 		if name := clusterOf(key.Namespace); !observed.names(name) && name != last {
-			rows = append(rows, removalRow(observed, key, name))
+			rows = append(rows, removalRow(observed, result, key, name))
 			last = name
 		}
 	}
 	return rows
 }
 
-func removalRow(observed *Observed, key types.NamespacedName, name string) propagationv1alpha1.ClusterStatus {
+func removalRow(observed *Observed, result *Outcome, key types.NamespacedName, name string) propagationv1alpha1.ClusterStatus {
 	work, cluster := observed.Works[key], observed.Clusters[name]
 	current := row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonRemoving, "the resource is being removed from the cluster")
 	if ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false) {
@@ -197,6 +197,9 @@ func removalRow(observed *Observed, key types.NamespacedName, name string) propa
 	if cluster.Exists && !cluster.Ready && !cluster.Terminating {
 		current.Reason = propagationv1alpha1.ReasonRemovalBlocked
 		current.Message = shortened("the resource is removed when Karmada reaches the cluster again: " + cluster.Message)
+	}
+	if failure := result.Failures[name]; failure != nil {
+		current.Reason, current.Message = propagationv1alpha1.ReasonWriteFailed, shortened(failure.Error())
 	}
 	current.Revision = confirmedRevision(work)
 	return current

@@ -93,6 +93,7 @@ func TestRows(t *testing.T) {
 		"resource missing, never sent": {scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: "gone"})), Outcome{}, "member1 False Unknown ResourceNotFound : gone"},
 		"removing":                     {scene(nil, on("member1", isConfirmed), cluster("member1", readyCluster)), Outcome{}, "member1 Unknown Unknown Removing c0ffee: the resource is being removed from the cluster"},
 		"letting go":                   {scene(nil, preserving, on("member1", isConfirmed), cluster("member1", readyCluster)), Outcome{}, "member1 Unknown Unknown Removing c0ffee: the cluster is being let go; the resource stays on it"},
+		"removal refused":              {scene(nil, on("member1", terminating(now)), cluster("member1", readyCluster)), Outcome{Failures: map[string]error{"member1": errors.New("denied")}}, "member1 Unknown Unknown WriteFailed : denied"},
 		"removal out of reach":         {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", Cluster{Exists: true, Message: "ClusterNotReachable: down"})), Outcome{}, "member1 Unknown Unknown RemovalBlocked : the resource is removed when Karmada reaches the cluster again: ClusterNotReachable: down"},
 	} {
 		t.Run(name, func(t *testing.T) {
