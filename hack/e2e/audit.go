@@ -52,8 +52,11 @@ func (c call) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s → %d", c.At.Format("15:04:05.000"), c.Verb, c.Resource, c.Namespace, c.Name, c.Status)
 }
 
-// isLease tells the renewal of the leader's lease, which goes on for ever.
-func (c call) isLease() bool { return c.Resource == "leases" }
+// isLease tells the renewal of the leader's lease, which goes on for ever, and
+// the Event that tells who has it.
+func (c call) isLease() bool {
+	return c.Resource == "leases" || c.Resource == "events" && strings.HasPrefix(c.Name, "karmada-direct.")
+}
 
 // auditor stands between the controller and the Karmada API server. It counts
 // every write, exactly, and may be told to cut the connection at one.

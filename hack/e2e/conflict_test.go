@@ -88,7 +88,7 @@ func TestPolicyIsFirst(t *testing.T) {
 	policy := ns.hasPolicyFor(settings)
 	ns.comeToRun(settings, members...)
 	p := ns.Propagates("settings", settings).To(member1, member2)
-	ns.isHeldByBinding(p)
+	ns.isHeldByPolicy(p)
 	ns.staysQuiet(10 * time.Second)
 	changes(ns, settings, saying("by policy, changed"))
 	ns.comeToRun(settings, members...)
@@ -98,7 +98,7 @@ func TestPolicyIsFirst(t *testing.T) {
 	ns.throughout(3*time.Second, "the members run what the policy propagates", func(ctx context.Context) error { return run(ctx, settings, members...) })
 
 	p = ns.Propagates("settings", settings).To(member1, member2)
-	ns.isHeldByBinding(p)
+	ns.isHeldByPolicy(p)
 	ns.policyLetsGo(policy)
 	p.isTakenUp()
 }
@@ -113,7 +113,7 @@ func TestPolicyComesLater(t *testing.T) {
 	p := ns.Propagates("settings", settings).To(member1, member2)
 	p.BecomesReady()
 	policy := ns.hasPolicyFor(settings)
-	ns.isHeldByBinding(p)
+	ns.isHeldByPolicy(p)
 	ns.staysQuiet(10 * time.Second)
 	ns.nowRun(settings, members...)
 	ns.policyLetsGo(policy)
@@ -143,10 +143,10 @@ func (ns *Namespace) hasPolicyFor(resource *corev1.ConfigMap) *policyv1alpha1.Pr
 	return policy
 }
 
-// isHeldByBinding waits until every row names the policy's binding.
-func (ns *Namespace) isHeldByBinding(p *Propagation) {
+// isHeldByPolicy waits until every row names the policy.
+func (ns *Namespace) isHeldByPolicy(p *Propagation) {
 	ns.t.Helper()
-	message := conflictWith("ResourceBinding " + ns.Name + "/settings-configmap")
+	message := conflictWith("PropagationPolicy " + ns.Name + "/policy")
 	for _, member := range members {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict, message)
 	}

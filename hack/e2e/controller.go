@@ -157,14 +157,15 @@ func (c *controller) tail(word string, count int) string {
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }
 
-// awaitLog waits until the process has logged something in its present life.
+// awaitLog waits until the process has logged something, in lower case, in its
+// present life.
 func (c *controller) awaitLog(words string) error {
 	return awaits(context.Background(), fmt.Sprintf("the controller logs %q", words), patience, func(context.Context) error {
 		content, err := os.ReadFile(c.logs)
 		if err != nil {
 			return fmt.Errorf("reading the controller's log: %w", err)
 		}
-		text := string(content)
+		text := strings.ToLower(string(content))
 		if !strings.Contains(text[strings.LastIndex(text, "==== start"):], words) {
 			return fmt.Errorf("it has not: %s", c.tail("", 5))
 		}

@@ -23,6 +23,7 @@ limitations under the License.
 //	make e2e                                   # a fleet, all journeys, and it is gone again
 //	E2E_KEEP=1 make e2e                        # the fleet stays, and it is said how to reach it
 //	E2E_FLEET=.fleet/e2e make e2e              # on a fleet that runs
+//	E2E_CONTROLLER=/tmp/controller make e2e    # with a controller that is built already
 //	make e2e TESTFLAGS='-run Crash' E2E_SEED=7 # one journey, with the random numbers of an earlier run
 //
 // What stands where:

@@ -62,6 +62,8 @@ spec:
 		has(`settings +settings +ConfigMap +2/2 +True +Propagated +\S+ +each of 2 clusters has confirmed revision [0-9a-f]{16} and reports it healthy`)
 	ns.kubectl("", "get", "karmada-io").has(`directpropagation\S*/settings`)
 
+	ns.kubectl("", "describe", "dp", "settings").has(`Normal +Propagated +.*each of 2 clusters has confirmed`)
+
 	ns.kubectl(manifest, "apply", "-f", "-").prints("directpropagation.propagation.karmada-direct.io/settings unchanged")
 	ns.kubectl("", "delete", "dp", "settings").has(`directpropagation.propagation.karmada-direct.io "settings" deleted`)
 	ns.comeToLack(settings, members...)

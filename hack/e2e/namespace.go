@@ -238,7 +238,7 @@ func (ns *Namespace) isClean(ctx context.Context) error {
 		for _, name := range ns.workNames() {
 			key := client.ObjectKey{Namespace: names.GenerateExecutionSpaceName(member.Name), Name: name}
 			if err := karmada.Get(ctx, key, &workv1alpha1.Work{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("a Work is left: %s (reading it: %v)", key, err)
+				return fmt.Errorf("a Work is left: %s (reading it: %v); what the controller wrote to it and to what is named like it:\n%s", key, err, ns.traceOf(name))
 			}
 		}
 		if err := ns.isBare(ctx, member); err != nil {
@@ -246,6 +246,13 @@ func (ns *Namespace) isClean(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// traceOf lists what the controller wrote to a Work, and to the
+// DirectPropagation that is named like the resource in it.
+func (ns *Namespace) traceOf(work string) string {
+	owner := work[:strings.LastIndex(work, "-")]
+	return listing(auditing.since(0, func(c call) bool { return c.Name == work || c.Name == owner && c.Namespace == ns.Name }))
 }
 
 // isBare tells what a member still has of the kinds that tests propagate.

@@ -181,7 +181,10 @@ func configOf(plane string) (*rest.Config, error) {
 // it.
 func startController(ctx context.Context, root string, out io.Writer) error {
 	folder := filepath.Join(root, "bin", "e2e")
-	program, err := build(ctx, root, "./cmd/controller-manager", filepath.Join(folder, "controller-manager"), out)
+	program, err := os.Getenv("E2E_CONTROLLER"), error(nil)
+	if program == "" {
+		program, err = build(ctx, root, "./cmd/controller-manager", filepath.Join(folder, "controller-manager"), out)
+	}
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -36,6 +37,14 @@ import (
 // nothing is written that is right already, by none of them.
 func TestNewProcessWritesNothing(t *testing.T) {
 	ns := newNamespace(t)
+	usual := manager
+	t.Cleanup(func() {
+		err := manager.terminate()
+		manager = usual
+		if err = errors.Join(err, usual.start()); err != nil {
+			t.Error(err)
+		}
+	})
 	ns.hasOneOfEach()
 	ns.comesToRest()
 	takeovers := []struct {
@@ -89,7 +98,7 @@ func leaderHandsOver() error {
 	if err := second.start("--leader-elect=true"); err != nil {
 		return err
 	}
-	manager = second // it is what is ended at the end
+	manager = second
 	if err := second.awaitLog("attempting to acquire leader lease"); err != nil {
 		return err
 	}
