@@ -18,7 +18,7 @@ SHELL := bash
 .SHELLFLAGS := -o errexit -o nounset -o pipefail -c
 .DEFAULT_GOAL := help
 
-# What goes into the names and labels of a build.
+# What a build says of itself.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 
 # Further flags for go test, for example: make test-unit TESTFLAGS='-run TestPlan -v'
@@ -54,7 +54,7 @@ lint: ## Run golangci-lint over every module.
 
 .PHONY: build
 build: ## Build bin/controller-manager.
-	go build -trimpath -o bin/controller-manager ./cmd/controller-manager
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/controller-manager ./cmd/controller-manager
 
 ##@ Check
 
@@ -72,15 +72,15 @@ test-unit: ## Run the tests that need no server, with the race detector.
 .PHONY: test-integration
 test-integration: ## Run the tests against a real API server and etcd, built from source at the first run.
 	KUBEBUILDER_ASSETS="$$(go -C hack/fleet run . build | tail -1)" \
-		go test -tags integration -timeout 20m $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/...
+		go test -tags integration -timeout 20m $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./docs/...
 
 .PHONY: e2e
 e2e: ## Run the journeys on a real fleet: Karmada with push and pull members.
 	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e/...
 
-.PHONY: bench
-bench: ## Measure against the bare limit and against PropagationPolicy.
-	go run ./hack/bench
+.PHONY: faults
+faults: ## Run the long tests: members and controllers stopped, clusters leaving, storms of changes.
+	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults/...
 
 ##@ Try
 

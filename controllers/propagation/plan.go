@@ -35,8 +35,8 @@ const (
 	// member's object is known to be visible to Karmada.
 	settleTime = 10 * time.Second
 	// releaseTime is how long Karmada gets to let go of a Work whose object is
-	// to stay on the member.
-	releaseTime = 10 * time.Second
+	// to stay on the member. It takes well under a second, or for ever.
+	releaseTime = 3 * time.Second
 	// homelessPoll is how often a cluster's execution namespace is looked for.
 	homelessPoll = time.Second
 	// conflictPoll is how often a Work that somebody else holds is looked at.
@@ -242,7 +242,10 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 
 // planRelease ends the deletion of a Work whose object is to stay, when
 // Karmada does not: it waits for ever for an object that is missing on the
-// member or that it does not manage (karmada#7463).
+// member or that it does not manage (karmada#7463). The second is no rare case:
+// Karmada takes its mark off the object before it takes its finalizer off the
+// Work, and when that second write meets a conflict, it starts over and finds
+// an object without its mark.
 func planRelease(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
 	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || len(work.Finalizers) == 0 {
 		return

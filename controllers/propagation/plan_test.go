@@ -236,7 +236,7 @@ func TestNewPlan(t *testing.T) {
 		"deleting, abandoned":               {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost)), []string{"remove the finalizer", "abandon member1"}},
 		"abandoned, but one is in reach":    {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost), on("member2", terminating(now)), cluster("member2", readyCluster)), nil},
 		"preserved, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", readyCluster)), []string{"release member1"}},
-		"preserved, and not hanging yet":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", readyCluster)), []string{"look again in 10s"}},
+		"preserved, and not hanging yet":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", readyCluster)), []string{"look again in 3s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
