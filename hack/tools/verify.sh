@@ -21,7 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 failures=()
 
-step() { printf '\n== %s\n' "$1"; }
+step() { printf '\n== %s (at %ds)\n' "$1" "${SECONDS}"; }
 
 fail() {
   printf 'FAIL: %s\n' "$1" >&2
@@ -117,4 +117,4 @@ if (( ${#failures[@]} > 0 )); then
   printf '  %s\n' "${failures[@]}" >&2
   exit 1
 fi
-printf '\nverify: all good\n'
+printf '\nverify: all good, after %ds\n' "${SECONDS}"
