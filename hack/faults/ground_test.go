@@ -47,6 +47,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
@@ -136,7 +137,7 @@ func bringUp(ctx context.Context, out io.Writer) error {
 
 func connect(ctx context.Context) (err error) {
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1alpha1.Install, policyv1alpha1.Install,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1alpha1.Install, configv1alpha1.Install, policyv1alpha1.Install,
 		workv1alpha1.Install, workv1alpha2.Install, propagationv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
@@ -362,6 +363,32 @@ func awaits(ctx context.Context, limit time.Duration, check func(context.Context
 		return time.Time{}, fmt.Errorf("waited %v: %w", limit, errors.Join(err, complaint))
 	}
 	return time.Now(), nil
+}
+
+// looksFor looks at members for something, from now on and at all of them at
+// once, and tells of each when it was there.
+func looksFor(where []*member, limit time.Duration, check func(context.Context, *member) error) func(*testing.T, *member) time.Time {
+	type found struct {
+		at  time.Time
+		err error
+	}
+	results := map[*member]chan found{}
+	for _, m := range where {
+		result := make(chan found, 1)
+		results[m] = result
+		go func() {
+			at, err := awaits(context.Background(), limit, func(ctx context.Context) error { return check(ctx, m) })
+			result <- found{at: at, err: err}
+		}()
+	}
+	return func(t *testing.T, m *member) time.Time {
+		t.Helper()
+		result := <-results[m]
+		if result.err != nil {
+			t.Fatalf("%s: %v", m.Name, result.err)
+		}
+		return result.at
+	}
 }
 
 // throughout checks without a pause that something stays as it is.

@@ -65,13 +65,19 @@ type space struct {
 // member. When the test is over, nothing may be left of what it propagated.
 func newSpace(t *testing.T) *space {
 	t.Helper()
+	return newSpaceOn(t, members...)
+}
+
+// newSpaceOn does so while some members are not there.
+func newSpaceOn(t *testing.T, there ...*member) *space {
+	t.Helper()
 	word, _, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "/")
 	s := &space{t: t, ctx: t.Context(), name: fmt.Sprintf("%.40s-%s", word, rand.String(5))}
 	if err := karmada.Create(s.ctx, namespaceOf(s.name)); err != nil {
 		t.Fatalf("creating namespace %s: %v", s.name, err)
 	}
 	t.Cleanup(s.leave)
-	for _, m := range members {
+	for _, m := range there {
 		if _, err := awaits(s.ctx, patience, func(ctx context.Context) error {
 			return m.Get(ctx, client.ObjectKey{Name: s.name}, &corev1.Namespace{})
 		}); err != nil {
@@ -168,6 +174,10 @@ func (s *space) revision(resource client.Object) string {
 
 func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func configMapIn(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
 // referenceTo names a resource as spec.resource does.

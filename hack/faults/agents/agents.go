@@ -1,0 +1,205 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package agents plays the agents of many clusters against a real Karmada API
+// server: it registers Clusters, gives them their execution namespaces, and
+// answers every Work in them as karmada-agent does, with conditions, a manifest
+// status, and the end of its finalizer. There is no cluster behind any of them.
+//
+// Karmada's controller manager must not run meanwhile: it would find out.
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+	"github.com/karmada-io/karmada/pkg/util/names"
+)
+
+// Agents are the agents of some clusters.
+type Agents struct {
+	// Client reaches the Karmada API server. Its scheme knows Clusters and Works.
+	Client client.WithWatch
+	// Clusters are the names of the clusters.
+	Clusters []string
+	// Enablements are the APIs that each cluster is said to serve.
+	Enablements []clusterv1alpha1.APIEnablement
+	// Writers is how many requests are under way at once.
+	Writers int
+	// Pace, if not nil, is called before each report of an applied Work, one
+	// after the other, and returns when the report is due.
+	Pace func(context.Context) error
+
+	spaces map[string]bool
+	pacing sync.Mutex
+}
+
+// Names are the names of a number of clusters: prefix-0001 and so on.
+func Names(prefix string, count int) []string {
+	clusters := make([]string, 0, count)
+	for i := range count {
+		clusters = append(clusters, fmt.Sprintf("%s-%04d", prefix, i+1))
+	}
+	return clusters
+}
+
+// Join registers the clusters, Ready, each with its execution namespace.
+func (a *Agents) Join(ctx context.Context) error {
+	return a.each(a.Clusters, func(name string) error {
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names.GenerateExecutionSpaceName(name)}}
+		if err := a.Client.Create(ctx, space); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("creating the execution namespace of %s: %w", name, err)
+		}
+		cluster := &clusterv1alpha1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Pull},
+		}
+		if err := a.Client.Create(ctx, cluster); err != nil {
+			return fmt.Errorf("registering %s: %w", name, err)
+		}
+		cluster.Status.KubernetesVersion = "v1.35.4"
+		cluster.Status.APIEnablements = a.Enablements
+		for _, condition := range []string{clusterv1alpha1.ClusterConditionReady, clusterv1alpha1.ClusterConditionCompleteAPIEnablements} {
+			meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{
+				Type: condition, Status: metav1.ConditionTrue, Reason: "Played", Message: "nothing is behind this cluster",
+			})
+		}
+		if err := a.Client.Status().Update(ctx, cluster); err != nil {
+			return fmt.Errorf("reporting %s Ready: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// Leave unregisters the clusters and deletes their execution namespaces.
+func (a *Agents) Leave(ctx context.Context) error {
+	return a.each(a.Clusters, func(name string) error {
+		cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names.GenerateExecutionSpaceName(name)}}
+		return errors.Join(client.IgnoreNotFound(a.Client.Delete(ctx, cluster)), client.IgnoreNotFound(a.Client.Delete(ctx, space)))
+	})
+}
+
+// each calls a function for every cluster, some at once.
+func (a *Agents) each(clusters []string, do func(string) error) error {
+	failures := make([]error, len(clusters))
+	slots := make(chan struct{}, max(1, a.Writers))
+	var group sync.WaitGroup
+	for i, name := range clusters {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			failures[i] = do(name)
+		})
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+// Serve answers Works until ctx is done. It returns an error when it can no
+// longer.
+func (a *Agents) Serve(ctx context.Context) error {
+	a.spaces = make(map[string]bool, len(a.Clusters))
+	for _, name := range a.Clusters {
+		a.spaces[names.GenerateExecutionSpaceName(name)] = true
+	}
+	watching, err := a.Client.Watch(ctx, &workv1alpha1.WorkList{})
+	if err != nil {
+		return fmt.Errorf("watching Works: %w", err)
+	}
+	defer watching.Stop()
+	slots := make(chan struct{}, max(1, a.Writers))
+	var group sync.WaitGroup
+	defer group.Wait()
+	for event := range watching.ResultChan() {
+		work, ok := event.Object.(*workv1alpha1.Work)
+		if !ok {
+			return fmt.Errorf("watching Works: %w", apierrors.FromObject(event.Object))
+		}
+		if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !wantsAnswer(work) {
+			continue
+		}
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			a.answer(ctx, work)
+		})
+	}
+	if ctx.Err() == nil {
+		return errors.New("the watch of Works has ended")
+	}
+	return nil
+}
+
+func wantsAnswer(work *workv1alpha1.Work) bool {
+	if work.DeletionTimestamp != nil {
+		return controllerutil.ContainsFinalizer(work, util.ExecutionControllerFinalizer)
+	}
+	suspended := work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching
+	return !suspended && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
+}
+
+// answer writes what an agent would. A Work that has changed meanwhile is
+// shown again by the watch, so a conflict is no failure.
+func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
+	if work.DeletionTimestamp != nil {
+		controllerutil.RemoveFinalizer(work, util.ExecutionControllerFinalizer)
+		_ = a.Client.Update(ctx, work)
+		return
+	}
+	if a.wait(ctx) != nil {
+		return
+	}
+	now := metav1.NewTime(time.Now())
+	// In this order: an attempt begins before it ends.
+	for _, condition := range []metav1.Condition{
+		{Type: workv1alpha1.WorkDispatching, Reason: "Dispatching", Message: "Work is being dispatched to member clusters."},
+		{Type: workv1alpha1.WorkApplied, Reason: "AppliedSuccessful", Message: "Manifest has been successfully applied"},
+	} {
+		condition.Status, condition.LastTransitionTime = metav1.ConditionTrue, now
+		work.Status.Conditions = slices.DeleteFunc(work.Status.Conditions, func(old metav1.Condition) bool { return old.Type == condition.Type })
+		work.Status.Conditions = append(work.Status.Conditions, condition)
+	}
+	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+		Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Name: work.Name},
+		Health:     workv1alpha1.ResourceHealthy,
+	}}
+	_ = a.Client.Status().Update(ctx, work)
+}
+
+func (a *Agents) wait(ctx context.Context) error {
+	if a.Pace == nil {
+		return nil
+	}
+	a.pacing.Lock()
+	defer a.pacing.Unlock()
+	return a.Pace(ctx)
+}

@@ -1,0 +1,144 @@
+//go:build faults
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// heldUp is how much longer than without any DirectPropagation it may take to
+// take a member out of Karmada: its object has to be deleted there.
+const heldUp = 10 * time.Second
+
+// A push and a pull member leave Karmada and come again while they are named.
+func TestMembersLeaveAndComeAgain(t *testing.T) {
+	for _, m := range []*member{member1, member2} {
+		t.Run(m.Name, func(t *testing.T) {
+			alone := leaves(t, m)
+			joins(t, m)
+			lasted(t, m.Name+" unjoined, no DirectPropagation", alone, 0)
+
+			s := newSpace(t)
+			revision, began := s.says("settings", "for whoever is there")
+			s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
+			s.settled("settings", revision, began, patience)
+			at := time.Now()
+			lasted(t, m.Name+" unjoined while a DirectPropagation names it", leaves(t, m), alone+heldUp)
+			s.until("settings", at, patience, rowSays(m.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
+			s.wasTold(m, at)
+			s.comesToLack(m, "settings", patience)
+
+			at = time.Now()
+			joins(t, m)
+			joined := readiness(t, m.Name, at, patience, true)
+			lasted(t, m.Name+" joined again: Cluster Ready → row True", s.settled("settings", revision, at, patience).Sub(joined), 15*time.Second)
+			for _, state := range s.states("settings", began.Add(time.Second)) {
+				for _, other := range members {
+					row := rowOf(state, other.Name)
+					if other != m && row.Revision == revision && row.Applied != metav1.ConditionTrue {
+						t.Errorf("%s was touched: %+v", other.Name, row)
+					}
+				}
+			}
+		})
+	}
+}
+
+// leaves takes a member out of Karmada until the end of the test, at the
+// latest, and returns how long it took.
+func leaves(t *testing.T, m *member, flags ...string) time.Duration {
+	t.Helper()
+	t.Cleanup(func() {
+		joins(t, m)
+		allReady(t)
+	})
+	return ground.do(t, append([]string{"unjoin", m.Name}, flags...)...)
+}
+
+func joins(t *testing.T, m *member) time.Duration {
+	t.Helper()
+	return ground.do(t, "join", m.Name)
+}
+
+// wasTold checks that the row of a member that left said only what is true of
+// it.
+func (s *space) wasTold(m *member, since time.Time) {
+	s.t.Helper()
+	said := map[string]bool{}
+	for _, state := range s.states("settings", since) {
+		row := rowOf(state, m.Name)
+		said[row.Reason] = true
+		switch row.Reason {
+		case propagationv1alpha1.ReasonApplied, propagationv1alpha1.ReasonApplying, propagationv1alpha1.ReasonClusterTerminating,
+			propagationv1alpha1.ReasonClusterNotReady, propagationv1alpha1.ReasonClusterNotFound:
+		default:
+			s.t.Errorf("while %s left, its row said %+v", m.Name, row)
+		}
+	}
+	s.t.Logf("while %s left, its row said %v", m.Name, said)
+}
+
+// A member that cannot be reached is taken out by force. What it had is still
+// there when it is back, and is taken up.
+func TestUnjoinByForce(t *testing.T) {
+	s := newSpace(t)
+	old, began := s.says("settings", "one")
+	s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
+	s.settled("settings", old, began, patience)
+
+	crashes(t, "member3-kube-apiserver")
+	at := time.Now()
+	lasted(t, "member3, its API server gone, unjoined by force", leaves(t, member3, "--force"), 40*time.Second)
+	s.until("settings", at, patience, rowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
+	revision, changed := s.says("settings", "two")
+	s.until("settings", changed, patience, all(applied("member1", revision), applied("member2", revision)))
+	if work := s.work("member3", "settings"); work != nil {
+		t.Errorf("a Work was made for a cluster that is gone: %s", work.Name)
+	}
+
+	starts(t, "member3-kube-apiserver")
+	at = time.Now()
+	joins(t, member3)
+	joined := readiness(t, "member3", at, patience, true)
+	lasted(t, "member3, unjoined by force, joined again: Cluster Ready → row True", s.settled("settings", revision, changed, patience).Sub(joined), 15*time.Second)
+}
+
+// A cluster is named before it is registered, and a DirectPropagation is
+// deleted while a cluster that it names is not.
+func TestNamedBeforeRegistered(t *testing.T) {
+	leaves(t, member3)
+	s := newSpaceOn(t, member1, member2)
+	revision, began := s.says("settings", "for who comes")
+	s.propagates("settings", configMap("settings"), "member1", "member3")
+	s.until("settings", began, patience, all(applied("member1", revision), rowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound)))
+	at := time.Now()
+	joins(t, member3)
+	joined := readiness(t, "member3", at, patience, true)
+	lasted(t, "named before it was registered: Cluster Ready → row True", s.settled("settings", revision, at, patience).Sub(joined), 15*time.Second)
+
+	leaves(t, member3)
+	s.until("settings", at, patience, rowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
+	at = s.deletes("settings")
+	lasted(t, "deleted while a named cluster is not registered → gone", s.goes("settings", at, patience).Sub(at), 15*time.Second)
+}

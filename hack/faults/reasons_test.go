@@ -1,0 +1,196 @@
+//go:build faults
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// telling is how a reason was brought about, and what was then seen.
+type telling struct {
+	by, where, message string
+}
+
+// reasons brings every reason about.
+type reasons struct {
+	*space
+	told map[string]telling
+}
+
+// Every reason of the API is brought about on the fleet, in a row, in Ready or
+// in an Event, and what is then said is put on the page of reasons.
+func TestEveryReason(t *testing.T) {
+	r := &reasons{space: newSpace(t), told: map[string]telling{}}
+	for _, scene := range []struct {
+		name string
+		play func(*reasons)
+	}{
+		{"in order", (*reasons).inOrder},
+		{"mistakes", (*reasons).mistakes},
+		{"reads that fail", (*reasons).readsThatFail},
+		{"resources without the shape of their kind", (*reasons).shapeless},
+		{"clusters that refuse", (*reasons).refusing},
+		{"kinds", (*reasons).kinds},
+		{"health", (*reasons).health},
+		{"others", (*reasons).others},
+		{"writes that fail", (*reasons).writesThatFail},
+		{"nobody applies", (*reasons).nobodyApplies},
+		{"clusters that go", (*reasons).leaving},
+		{"clusters that are gone", (*reasons).gone},
+	} {
+		t.Run(scene.name, func(t *testing.T) {
+			space := *r.space
+			space.t, space.ctx = t, t.Context()
+			scene.play(&reasons{space: &space, told: r.told})
+		})
+	}
+	constants := reasonConstants(t)
+	for _, reason := range constants {
+		if r.told[reason].message == "" && r.told[reason].by == "" {
+			t.Errorf("reason %s was not brought about", reason)
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(r.told)) {
+		if !slices.Contains(constants, reason) {
+			t.Errorf("reason %s is no constant of the API", reason)
+		}
+	}
+	if t.Failed() || !writesDocs {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(ground.root, "docs", "reasons.md"), []byte(r.page(constants)), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// tells waits until an object gives a reason, in a row or in Ready, and takes
+// down what it says.
+func (r *reasons) tells(name, reason, by string) {
+	r.t.Helper()
+	r.tellsSince(time.Time{}, name, reason, by)
+}
+
+func (r *reasons) tellsSince(since time.Time, name, reason, by string) {
+	r.t.Helper()
+	_, object := r.first(name, since, patience, func(object *directPropagation) error {
+		if where, _ := sayingOf(object, reason); where == "" {
+			return fmt.Errorf("nothing says %s: Ready is %+v, rows are %+v", reason, conditionOf(object, propagationv1alpha1.ConditionReady), object.Status.Clusters)
+		}
+		return nil
+	})
+	where, message := sayingOf(object, reason)
+	r.told[reason] = telling{by: by, where: where, message: r.neutral(message)}
+}
+
+// sayingOf finds a reason in an object: in a row rather than in Ready, which
+// repeats the worst row.
+func sayingOf(object *directPropagation, reason string) (where, message string) {
+	for _, row := range object.Status.Clusters {
+		if row.Reason == reason {
+			return fmt.Sprintf("row, applied %s", row.Applied), row.Message
+		}
+	}
+	if ready := conditionOf(object, propagationv1alpha1.ConditionReady); ready.Reason == reason {
+		return fmt.Sprintf("Ready %s", ready.Status), ready.Message
+	}
+	return "", ""
+}
+
+var (
+	hexRevision     = regexp.MustCompile(`\b[0-9a-f]{16}\b`)
+	loopbackAddress = regexp.MustCompile(`(127\.0\.0\.1|localhost):[0-9]+`)
+	randomGroup     = regexp.MustCompile(`faults-[a-z0-9]{5}\.example\.org`)
+)
+
+// neutral replaces what differs from run to run.
+func (s *space) neutral(message string) string {
+	message = strings.ReplaceAll(message, s.name, "shop")
+	message = hexRevision.ReplaceAllString(message, "‹revision›")
+	message = randomGroup.ReplaceAllString(message, "example.org")
+	return loopbackAddress.ReplaceAllString(message, "‹address›")
+}
+
+// reasonConstants reads from the API's source every reason that there is.
+func reasonConstants(t *testing.T) []string {
+	t.Helper()
+	path := filepath.Join(ground.root, "apis", "propagation", "v1alpha1", "reasons.go")
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := []string{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") && !strings.HasPrefix(spec.Names[0].Name, "Event") {
+			return true
+		}
+		literal, _ := spec.Values[0].(*ast.BasicLit)
+		value, err := strconv.Unquote(literal.Value)
+		if err != nil {
+			t.Fatal(errors.Join(fmt.Errorf("reading %s", spec.Names[0].Name), err))
+		}
+		found = append(found, value)
+		return true
+	})
+	if len(found) < 20 {
+		t.Fatalf("only %d reasons found in %s", len(found), path)
+	}
+	return found
+}
+
+const reasonsPreface = `# Reasons, as seen
+
+Made by %[1]sFAULTS_WRITE_DOCS=1 go test -tags faults -run EveryReason ./hack/faults%[1]s,
+which brings every reason about on a real fleet. Do not edit. What each means
+and what to do is in [troubleshooting.md](troubleshooting.md).
+
+A message of a row is cut at 256 bytes. The namespace is shop in all of them.
+
+| reason | brought about by | said in | message seen |
+|---|---|---|---|
+`
+
+func (r *reasons) page(constants []string) string {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, reasonsPreface, "`")
+	for _, reason := range constants {
+		told := r.told[reason]
+		message := cell(told.message)
+		if message == "" {
+			message = "none"
+		}
+		fmt.Fprintf(out, "| [%s](troubleshooting.md#%s) | %s | %s | %s |\n", reason, strings.ToLower(reason), cell(told.by), told.where, message)
+	}
+	return out.String()
+}

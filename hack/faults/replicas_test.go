@@ -1,0 +1,203 @@
+//go:build faults
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// rollouts is how many objects change again and again.
+	rollouts = 12
+	// rounds is how often each is changed in one leader's time.
+	rounds = 6
+)
+
+// replica is one of two controllers that hold a lease in turn.
+type replica struct {
+	*controller
+	audit *auditor
+}
+
+// Of two replicas the leader is ended in the middle of a series of changes, in
+// peace and by a crash. The other goes on, nothing is written twice beyond
+// what was under way, and everything converges.
+func TestLeaderEnds(t *testing.T) {
+	for _, end := range []struct {
+		signal syscall.Signal
+		limit  time.Duration
+	}{
+		// In peace, the lease is given back; the other looks for it every 2 s.
+		{syscall.SIGTERM, 4 * time.Second},
+		// After a crash, the lease of 15 s has to run out first.
+		{syscall.SIGKILL, 22 * time.Second},
+	} {
+		t.Run(end.signal.String(), func(t *testing.T) {
+			s := newSpace(t)
+			first, second := startReplicas(t)
+			leader, other := first, second
+			began := time.Now()
+			for i := range rollouts {
+				name := fmt.Sprintf("rollout-%d", i)
+				s.says(name, "round 0")
+				s.propagates(name, configMap(name), "member1", "member2", "member3")
+			}
+			s.converges(began)
+			s.neverWrote(other, began)
+			idle := time.Now()
+			s.rolls(1, rounds)
+			ended := time.Now()
+			if err := leader.end(end.signal); err != nil {
+				t.Errorf("the leader ended with %v", err)
+			}
+			s.rolls(rounds+1, 2*rounds)
+			taken := s.takesOver(other, ended, end.limit)
+			lasted(t, "leader ended by "+end.signal.String()+" → first write of the other", taken.Sub(ended), end.limit)
+			s.converges(ended)
+			s.neverWrote(leader, taken)
+			s.wroteOnlyWhatItHadTo(idle, leader, other)
+		})
+	}
+}
+
+// startReplicas ends the controller that other tests use and starts two with a
+// lease. The first is the leader.
+func startReplicas(t *testing.T) (leader, other *replica) {
+	t.Helper()
+	if err := manager.end(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := manager.start(); err != nil {
+			t.Error(err)
+		}
+	})
+	replicas := []*replica{}
+	for _, name := range []string{"replica-a", "replica-b"} {
+		audit := newAuditor(t)
+		r := &replica{controller: audit.controls(t, name), audit: audit}
+		if err := r.start("--leader-elect=true"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.end(syscall.SIGTERM) })
+		replicas = append(replicas, r)
+		holdsLease(t)
+	}
+	return replicas[0], replicas[1]
+}
+
+// holdsLease waits until somebody holds the lease.
+func holdsLease(t *testing.T) {
+	t.Helper()
+	if _, err := awaits(t.Context(), patience, func(ctx context.Context) error {
+		lease := &coordinationv1.Lease{}
+		if err := karmada.Get(ctx, client.ObjectKey{Namespace: "karmada-system", Name: "karmada-direct"}, lease); err != nil {
+			return err
+		}
+		if ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+			return fmt.Errorf("nobody holds the lease")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rolls changes every object once in each round.
+func (s *space) rolls(from, to int) {
+	s.t.Helper()
+	for round := from; round <= to; round++ {
+		for i := range rollouts {
+			s.says(fmt.Sprintf("rollout-%d", i), fmt.Sprintf("round %d", round))
+		}
+	}
+}
+
+// converges waits until everything is Ready with what the control plane has.
+func (s *space) converges(since time.Time) {
+	s.t.Helper()
+	for i := range rollouts {
+		name := fmt.Sprintf("rollout-%d", i)
+		s.settled(name, s.revision(configMap(name)), since, patience)
+	}
+}
+
+// ours: a write to a propagation object of the test or to one of its Works,
+// that was taken.
+func ours(s *space) func(written) bool {
+	return func(w written) bool {
+		return w.Status < 300 && (w.Namespace == s.name || strings.HasPrefix(w.Resource, "works") && strings.HasPrefix(w.Name, "rollout-"))
+	}
+}
+
+func (s *space) takesOver(r *replica, since time.Time, limit time.Duration) time.Time {
+	s.t.Helper()
+	first := time.Time{}
+	if _, err := awaits(s.ctx, 2*limit, func(context.Context) error {
+		writes := r.audit.since(since, ours(s))
+		if len(writes) == 0 {
+			return fmt.Errorf("the other has written nothing")
+		}
+		first = writes[0].At
+		return nil
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	return first
+}
+
+// neverWrote checks that a replica that does not lead writes nothing.
+func (s *space) neverWrote(r *replica, since time.Time) {
+	s.t.Helper()
+	if writes := r.audit.since(since, ours(s)); len(writes) > 0 {
+		s.t.Errorf("a replica wrote without the lease: %v", writes)
+	}
+}
+
+// wroteOnlyWhatItHadTo checks that no Work was written more often than changes
+// were made, two writes each: what the change of leaders makes anew is bounded
+// by one more change.
+func (s *space) wroteOnlyWhatItHadTo(since time.Time, replicas ...*replica) {
+	s.t.Helper()
+	count, total := map[string]int{}, 0
+	for _, r := range replicas {
+		for _, w := range r.audit.since(since, ours(s)) {
+			if strings.HasPrefix(w.Resource, "works") {
+				count[w.Namespace+"/"+w.Name]++
+				total++
+			}
+		}
+	}
+	for work, writes := range count {
+		if bound := 2*2*rounds + 2; writes > bound {
+			s.t.Errorf("Work %s was written %d times in %d changes, more than %d", work, writes, 2*rounds, bound)
+		}
+	}
+	measured(s.t, fmt.Sprintf("writes of %d Works in %d changes of their resource, a change of leaders in between", len(count), 2*rounds),
+		fmt.Sprint(total), fmt.Sprintf("≤ %d for each Work", 2*2*rounds+2))
+}

@@ -1,0 +1,295 @@
+//go:build faults
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+func reference(apiVersion, kind, name string) propagationv1alpha1.ResourceReference {
+	return propagationv1alpha1.ResourceReference{APIVersion: apiVersion, Kind: kind, Name: name}
+}
+
+// wants makes a DirectPropagation of a resource that need not exist.
+func (r *reasons) wants(name string, resource propagationv1alpha1.ResourceReference, clusters ...string) {
+	r.t.Helper()
+	r.makes(&directPropagation{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       propagationv1alpha1.PropagationSpec{Resource: resource, Clusters: targets(clusters...)},
+	})
+}
+
+// made makes an object on a plane until the end of the scene.
+func (r *reasons) made(plane client.Client, object client.Object) {
+	r.t.Helper()
+	if err := plane.Create(r.ctx, object); err != nil {
+		r.t.Fatalf("creating %s: %v", object.GetName(), err)
+	}
+	r.t.Cleanup(func() {
+		if err := plane.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			r.t.Errorf("deleting %s: %v", object.GetName(), err)
+		}
+	})
+}
+
+func (r *reasons) inOrder() {
+	r.says("web", "all is well")
+	r.propagates("web", configMap("web"), "member1", "member2")
+	r.tells("web", propagationv1alpha1.ReasonApplied, "a ConfigMap propagated to two clusters")
+	_, object := r.first("web", time.Time{}, patience, func(object *directPropagation) error {
+		if conditionOf(object, propagationv1alpha1.ConditionReady).Reason != propagationv1alpha1.ReasonPropagated {
+			return errors.New("it is not Ready")
+		}
+		return nil
+	})
+	ready := conditionOf(object, propagationv1alpha1.ConditionReady)
+	r.told[propagationv1alpha1.ReasonPropagated] = telling{by: "a ConfigMap propagated to two clusters", where: "Ready " + string(ready.Status), message: r.neutral(ready.Message)}
+
+	r.edits("web", func(object *directPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
+	r.tells("web", propagationv1alpha1.ReasonSuspended, "`suspension.dispatching: true` on an object that is Ready")
+}
+
+func (r *reasons) mistakes() {
+	r.wants("missing", reference("v1", "ConfigMap", "missing"), "member1")
+	r.tells("missing", propagationv1alpha1.ReasonResourceNotFound, "a ConfigMap named that does not exist")
+	r.wants("misspelled", reference("v1", "ConfigMop", "web"), "member1")
+	r.tells("misspelled", propagationv1alpha1.ReasonResourceKindNotFound, "a kind named that nobody serves")
+	r.wants("wide", reference("rbac.authorization.k8s.io/v1", "ClusterRole", "web"), "member1")
+	r.tells("wide", propagationv1alpha1.ReasonResourceScopeMismatch, "a ClusterRole named by a DirectPropagation")
+	r.wants("stationary", reference("coordination.k8s.io/v1", "Lease", "web"), "member1")
+	r.tells("stationary", propagationv1alpha1.ReasonResourceNotPropagatable, "a Lease named")
+	r.wants("nowhere", reference("v1", "ConfigMap", "web"), "nowhere")
+	r.says("web-nowhere", "for nobody")
+	r.edits("nowhere", func(object *directPropagation) { object.Spec.Resource.Name = "web-nowhere" })
+	r.tells("nowhere", propagationv1alpha1.ReasonClusterNotFound, "a cluster named that nobody registered")
+
+	reserved := &reasons{space: &space{t: r.t, ctx: r.ctx, name: "kube-public"}, told: r.told}
+	name := "faults-" + utilrand.String(5)
+	reserved.wants(name, reference("v1", "ConfigMap", "web"), "member1")
+	r.t.Cleanup(func() {
+		reserved.ctx = context.Background()
+		reserved.goes(name, reserved.deletes(name), patience)
+	})
+	reserved.tells(name, propagationv1alpha1.ReasonNamespaceReserved, "a DirectPropagation in namespace kube-public")
+	told := r.told[propagationv1alpha1.ReasonNamespaceReserved]
+	told.message = conditionOf(reserved.latest(name), propagationv1alpha1.ConditionReady).Message
+	r.told[propagationv1alpha1.ReasonNamespaceReserved] = told
+}
+
+// readsThatFail registers an API whose server does not exist.
+func (r *reasons) readsThatFail() {
+	group := "faults-" + utilrand.String(5) + ".example.org"
+	service := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"group": group, "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10), "insecureSkipTLSVerify": true,
+		"service": map[string]any{"namespace": r.name, "name": "nobody", "port": int64(443)},
+	}}}
+	service.SetAPIVersion("apiregistration.k8s.io/v1")
+	service.SetKind("APIService")
+	service.SetName("v1." + group)
+	r.made(karmada, service)
+	r.wants("unreadable", reference(group+"/v1", "Widget", "web"), "member1")
+	r.tells("unreadable", propagationv1alpha1.ReasonResourceReadFailed, "a kind of an aggregated API whose server does not answer")
+}
+
+// shapeless installs a kind called Job that is no batch Job: Karmada goes by
+// the name of the kind alone when it prunes.
+func (r *reasons) shapeless() {
+	kind := kindOf("faults-"+utilrand.String(5)+".example.org", "Job")
+	r.installs(kind, karmada)
+	job := custom(kind, "web")
+	job.Object["spec"] = "not what a Job has"
+	r.has(job)
+	r.propagates("shapeless", job, "member1")
+	r.tells("shapeless", propagationv1alpha1.ReasonRenderFailed, "a custom kind named Job, whose object has not the shape of a Job")
+}
+
+func (r *reasons) refusing() {
+	theirs := configMapIn(r.name, "taken")
+	r.made(member1, theirs)
+	r.says("taken", "ours")
+	r.propagates("taken", configMap("taken"), "member1")
+	r.tells("taken", propagationv1alpha1.ReasonApplyFailed, "an object of the name that exists on the cluster, `conflictResolution: Abort`")
+}
+
+func (r *reasons) kinds() {
+	kind := kindOf("faults-"+utilrand.String(5)+".example.org", "Widget")
+	r.installs(kind, karmada)
+	r.has(custom(kind, "widget"))
+	r.propagates("widget", custom(kind, "widget"), "member1")
+	r.tells("widget", propagationv1alpha1.ReasonAPINotEnabled, "a CustomResourceDefinition that the control plane has and the cluster has not")
+}
+
+func (r *reasons) health() {
+	labels := map[string]string{"app": "unschedulable"}
+	r.has(&appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "unschedulable"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web:1"}}, NodeSelector: map[string]string{"no": "node"}},
+			},
+		},
+	})
+	r.propagates("unschedulable", &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "unschedulable"}}, "member1")
+	r.tells("unschedulable", propagationv1alpha1.ReasonUnhealthy, "a Deployment whose Pods fit on no node of the cluster")
+
+	kind := kindOf("faults-"+utilrand.String(5)+".example.org", "Gadget")
+	r.installs(kind, karmada, member1)
+	gvk := gvkOf(kind)
+	r.made(karmada, &configv1alpha1.ResourceInterpreterCustomization{
+		ObjectMeta: metav1.ObjectMeta{Name: "faults-" + utilrand.String(5)},
+		Spec: configv1alpha1.ResourceInterpreterCustomizationSpec{
+			Target: configv1alpha1.CustomizationTarget{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
+			Customizations: configv1alpha1.CustomizationRules{HealthInterpretation: &configv1alpha1.HealthInterpretation{
+				LuaScript: "function InterpretHealth(observedObj)\n  return observedObj.nothing.here\nend\n",
+			}},
+		},
+	})
+	r.has(custom(kind, "gadget"))
+	r.propagates("gadget", custom(kind, "gadget"), "member1")
+	r.tells("gadget", propagationv1alpha1.ReasonHealthUnknown, "a ResourceInterpreterCustomization whose health script fails")
+}
+
+func (r *reasons) others() {
+	revision, began := r.says("shared", "wanted twice")
+	r.propagates("holder", configMap("shared"), "member1")
+	r.until("holder", began, patience, ready(revision))
+	r.propagates("claimant", configMap("shared"), "member1")
+	r.tells("claimant", propagationv1alpha1.ReasonConflict, "a second DirectPropagation of the same ConfigMap to the same cluster")
+	at := r.deletes("claimant")
+	r.goes("claimant", at, patience)
+}
+
+// writesThatFail has the Karmada API server refuse some Works.
+func (r *reasons) writesThatFail() {
+	name := "faults-" + utilrand.String(5)
+	works := admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"work.karmada.io"}, APIVersions: []string{"*"}, Resources: []string{"works"}},
+	}}
+	r.made(karmada, &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy:    ptr.To(admissionregistrationv1.Fail),
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{works}},
+			Validations: []admissionregistrationv1.Validation{{
+				Expression: "!object.metadata.name.startsWith('refused')", Message: "this Work is not welcome",
+			}},
+		},
+	})
+	r.made(karmada, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	})
+	r.says("refused", "not welcome")
+	// The API server takes some moments to know a policy; until then, Works pass.
+	if _, err := awaits(r.ctx, patience, func(ctx context.Context) error {
+		probe := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workload": map[string]any{"manifests": []any{}}}}}
+		probe.SetAPIVersion("work.karmada.io/v1alpha1")
+		probe.SetKind("Work")
+		probe.SetNamespace("karmada-es-member1")
+		probe.SetName("refused-probe")
+		if err := karmada.Create(ctx, probe, client.DryRunAll); err == nil {
+			return errors.New("a Work passes")
+		}
+		return nil
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.propagates("refused", configMap("refused"), "member1")
+	r.tells("refused", propagationv1alpha1.ReasonWriteFailed, "a ValidatingAdmissionPolicy of the Karmada API server that refuses the Work")
+}
+
+// nobodyApplies stops Karmada's controllers.
+func (r *reasons) nobodyApplies() {
+	revision, began := r.says("waiting", "one")
+	r.propagates("waiting", configMap("waiting"), "member1")
+	r.until("waiting", began, patience, ready(revision))
+	stops(r.t, karmadaControllers)
+	_, changed := r.says("waiting", "two")
+	r.tellsSince(changed, "waiting", propagationv1alpha1.ReasonApplying, "karmada-controller-manager stopped, the resource changed")
+	r.deletes("waiting")
+	r.tells("waiting", propagationv1alpha1.ReasonRemoving, "karmada-controller-manager stopped, the object deleted")
+	r.tells("waiting", propagationv1alpha1.ReasonDeleting, "karmada-controller-manager stopped, the object deleted")
+	starts(r.t, karmadaControllers)
+	r.goes("waiting", began, patience)
+}
+
+// leaving registers a Cluster with nothing behind it and has something of its
+// unregistration left to do.
+func (r *reasons) leaving() {
+	const hold = "faults.example.org/hold"
+	name := "leaving-" + utilrand.String(5)
+	cluster := &clusterv1alpha1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{hold}},
+		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Pull},
+	}
+	r.made(karmada, cluster)
+	r.t.Cleanup(func() {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+		if err := karmada.Patch(context.Background(), cluster, patch); client.IgnoreNotFound(err) != nil {
+			r.t.Error(err)
+		}
+	})
+	r.says("leaving", "for a cluster that goes")
+	r.propagates("leaving", configMap("leaving"), name)
+	if err := karmada.Delete(r.ctx, cluster.DeepCopy()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.tells("leaving", propagationv1alpha1.ReasonClusterTerminating, "a Cluster deleted that a finalizer still holds")
+}
+
+// gone has a member crash.
+func (r *reasons) gone() {
+	revision, began := r.says("lonely", "one")
+	r.propagates("lonely", configMap("lonely"), "member3")
+	r.until("lonely", began, patience, ready(revision))
+	stopped := crashes(r.t, "member3")
+	readiness(r.t, "member3", stopped, patience, false)
+	r.tells("lonely", propagationv1alpha1.ReasonClusterNotReady, "all processes of a push member stopped")
+	r.deletes("lonely")
+	r.tells("lonely", propagationv1alpha1.ReasonRemovalBlocked, "all processes of a push member stopped, the object deleted")
+	at := r.edits("lonely", func(object *directPropagation) {
+		object.Annotations = map[string]string{propagationv1alpha1.AbandonUnreachableAnnotation: "true"}
+	})
+	r.goes("lonely", at, patience)
+	r.told[propagationv1alpha1.EventClustersAbandoned] = telling{
+		by: "the annotation abandon-unreachable on an object that is being deleted while a member is gone", where: "Event",
+		message: r.neutral(eventOf(r.t, r.name, "lonely", propagationv1alpha1.EventClustersAbandoned)),
+	}
+}

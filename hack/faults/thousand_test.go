@@ -1,0 +1,160 @@
+//go:build faults
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/faults/agents"
+)
+
+const (
+	// reporting is how long the clusters take to report, one after the other,
+	// however many there are.
+	reporting = 10 * time.Second
+	// maxExponent bounds how status bytes may grow with the number of clusters:
+	// 1 is in proportion, 2 is a status of N rows written N times.
+	maxExponent = 1.2
+)
+
+// Up to a thousand clusters report one after the other. The bytes of status
+// that are written grow with their number, not with its square, and no more
+// often than once a second.
+func TestThousandClustersReport(t *testing.T) {
+	s := newSpace(t)
+	stops(t, karmadaControllers)
+	played := &agents.Agents{
+		Client: karmada, Clusters: agents.Names("played", 1000), Writers: 32,
+		Enablements: []clusterv1alpha1.APIEnablement{{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{{Name: "configmaps", Kind: "ConfigMap"}}}},
+	}
+	if err := played.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := played.Leave(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	audit := newAuditor(t)
+	counted := audit.controls(t, "thousand")
+	if err := manager.end(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := manager.start(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := counted.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = counted.end(syscall.SIGTERM) })
+	points := []point{}
+	for _, count := range []int{64, 256, 1000} {
+		points = append(points, s.reports(audit, played, count))
+	}
+	exponent := fit(points)
+	if exponent > maxExponent {
+		t.Errorf("status bytes grow with the number of clusters to the power of %.2f", exponent)
+	}
+	measured(t, "growth of the status bytes with the number of clusters N: bytes ~ N to the power of", fmt.Sprintf("%.2f", exponent), fmt.Sprintf("≤ %.1f", maxExponent))
+}
+
+// point is what a number of clusters cost.
+type point struct{ clusters, bytes float64 }
+
+// reports propagates a resource to some clusters and counts what is written
+// until all have reported.
+func (s *space) reports(audit *auditor, played *agents.Agents, count int) point {
+	s.t.Helper()
+	name := fmt.Sprintf("clusters-%d", count)
+	tick := time.NewTicker(reporting / time.Duration(count))
+	defer tick.Stop()
+	played.Pace = func(ctx context.Context) error {
+		select {
+		case <-tick.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	serving, stop := context.WithCancel(s.ctx)
+	served := make(chan error, 1)
+	go func() { served <- played.Serve(serving) }()
+
+	revision, began := s.says(name, "for many")
+	s.propagates(name, configMap(name), played.Clusters[:count]...)
+	done := s.until(name, began, patience, readyEverywhere)
+	took := done.Sub(began)
+	writes := audit.since(began, func(w written) bool {
+		return w.Name == name && w.Resource == "directpropagations/status" && w.Status < 300
+	})
+	bytes := 0
+	for _, w := range writes {
+		bytes += w.Bytes
+	}
+	if bound := int(took.Seconds()) + 4; len(writes) > bound {
+		s.t.Errorf("%d status writes in %v, more than %d", len(writes), took, bound)
+	}
+	if state := s.latest(name); *state.Status.Summary.Applied != int32(count) || rowOf(state, played.Clusters[0]).Revision != revision {
+		s.t.Errorf("Ready, and yet: %+v", state.Status.Summary)
+	}
+	measured(s.t, fmt.Sprintf("%d clusters report one after the other, in %v: status", count, took.Round(time.Second/10)),
+		fmt.Sprintf("%d writes, %d KiB", len(writes), bytes/1024), fmt.Sprintf("≤ %d writes: one a second, and 4", int(took.Seconds())+4))
+	at := s.deletes(name)
+	s.goes(name, at, patience)
+	stop()
+	if err := <-served; err != nil {
+		s.t.Error(err)
+	}
+	if err := karmada.Delete(s.ctx, configMapIn(s.name, name)); client.IgnoreNotFound(err) != nil {
+		s.t.Error(err)
+	}
+	return point{clusters: float64(count), bytes: float64(bytes)}
+}
+
+func readyEverywhere(object *directPropagation) error {
+	if condition := conditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionTrue {
+		return fmt.Errorf("Ready is %+v", condition)
+	}
+	return nil
+}
+
+// fit is the slope of the line through the logarithms of the points: the
+// exponent of how the bytes grow.
+func fit(points []point) float64 {
+	var sumX, sumY, sumXX, sumXY float64
+	for _, p := range points {
+		x, y := math.Log(p.clusters), math.Log(p.bytes)
+		sumX, sumY, sumXX, sumXY = sumX+x, sumY+y, sumXX+x*x, sumXY+x*y
+	}
+	n := float64(len(points))
+	return (n*sumXY - sumX*sumY) / (n*sumXX - sumX*sumX)
+}
