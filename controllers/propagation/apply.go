@@ -219,6 +219,8 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 	switch {
 	case removal.Release:
 		return r.release(ctx, work)
+	case removal.Nudge != "":
+		return r.nudge(ctx, observed, removal)
 	case removal.Preserve != nil:
 		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"preserveResourcesOnDeletion":%t}}`, work.ResourceVersion, *removal.Preserve)
 		written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
@@ -239,6 +241,28 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 	}
 	workWrites.WithLabelValues(r.Kind, "delete").Inc()
 	return nil
+}
+
+// nudge makes Karmada attempt the deletion of a Work afresh.
+func (r *Reconciler) nudge(ctx context.Context, observed *Observed, removal *Removal) error {
+	work := removal.Work
+	nudged := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{SuspendDispatching: work.Spec.SuspendDispatching}}
+	render.Nudge(nudged)
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": work.ResourceVersion,
+			"annotations":     map[string]any{propagationv1alpha1.ClusterReadySinceAnnotation: removal.Nudge},
+		},
+		"spec": map[string]any{"suspendDispatching": nudged.Spec.SuspendDispatching},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the nudge of Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return r.unlessGone(err, "nudging Work %s/%s", work.Namespace, work.Name)
+	}
+	return r.written(observed, "nudge", written)
 }
 
 // release drops Karmada's finalizer from a Work.

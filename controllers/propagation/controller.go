@@ -71,6 +71,8 @@ type Reconciler struct {
 	recollections sync.Map
 	// troubled are the objects of whose trouble an Event told.
 	troubled sync.Map
+	// vanished are the objects that this process saw go, with the time.
+	vanished sync.Map
 	// statusWritten is, by object, when its status was written last.
 	statusWritten sync.Map
 }
@@ -78,8 +80,11 @@ type Reconciler struct {
 // Reconcile brings one object's Works and status to what they should be.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object, err := r.get(ctx, request.NamespacedName)
-	if object == nil || err != nil {
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if object == nil {
+		return r.sweep(ctx, request.NamespacedName)
 	}
 	observed, plan, err := r.decide(ctx, object)
 	if err != nil {
@@ -141,6 +146,48 @@ func (r *Reconciler) newOf(kind string) Object {
 		return make()
 	}
 	return nil
+}
+
+// sweep removes the Works of an object that went without its finalizer having
+// held it. Somebody may have taken the finalizer off, and even the API server
+// loses one that is added in the very moment in which it deletes: it looks at
+// the finalizers once, and on a conflict not again. Only an object that this
+// process saw go is believed to be gone: Works that it finds without an owner
+// may just as well have been restored before their owner.
+func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
+	witnessed, found := r.vanished.Load(key)
+	if !found {
+		return ctrl.Result{}, nil
+	}
+	// The UID is not known any more; the ledger only wants one of its own.
+	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: types.UID("vanished " + key.String())}
+	observed := &Observed{
+		Now: r.Clock.Now(), Owner: owner, Deleting: true, Vanished: true,
+		Spec: &propagationv1alpha1.PropagationSpec{}, Clusters: map[string]Cluster{},
+	}
+	var err error
+	if observed.Works, err = r.observeWorks(ctx, owner); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.observeClusters(ctx, observed); err != nil {
+		return ctrl.Result{}, err
+	}
+	plan := NewPlan(observed)
+	result, err := r.apply(ctx, nil, observed, plan)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := failure(result); err != nil {
+		return ctrl.Result{}, err
+	}
+	// Works written just before may show up in the cache only later.
+	at, _ := witnessed.(time.Time)
+	left := at.Add(ledgerTTL).Sub(r.Clock.Now())
+	plan.wait(left)
+	if left <= 0 && plan.Wait == 0 {
+		r.vanished.Delete(key)
+	}
+	return ctrl.Result{RequeueAfter: plan.Wait}, nil
 }
 
 // letGo tells what is left behind by an object that is gone.

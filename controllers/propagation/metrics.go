@@ -37,7 +37,7 @@ var (
 	}, []string{"kind", "reason"})
 	workWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_work_writes_total",
-		Help: "Writes of Works that succeeded, by kind of the owner and operation: create, update, reset, delete, release.",
+		Help: "Writes of Works that succeeded, by kind of the owner and operation: create, update, reset, nudge (of a deletion), delete, release.",
 	}, []string{"kind", "operation"})
 	worksSkipped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_works_skipped_total",

@@ -50,6 +50,9 @@ type Observed struct {
 	Status       *propagationv1alpha1.PropagationStatus
 	Deleting     bool
 	HasFinalizer bool
+	// Vanished: the object is gone, with or without its finalizer, and only its
+	// Works are left to speak of it.
+	Vanished bool
 	// Abandon lets go of clusters that are not Ready.
 	Abandon bool
 
@@ -136,13 +139,15 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 // observeWorks lists the Works of an owner, with what this process wrote and
 // the cache has not shown yet.
 func (r *Reconciler) observeWorks(ctx context.Context, owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
-	list := &workv1alpha1.WorkList{}
-	if err := r.Client.List(ctx, list, client.MatchingFields{indexOwnerUID: string(owner.UID)}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
-	}
-	works := make(map[types.NamespacedName]*workv1alpha1.Work, len(list.Items))
-	for i := range list.Items {
-		works[client.ObjectKeyFromObject(&list.Items[i])] = &list.Items[i]
+	works := map[types.NamespacedName]*workv1alpha1.Work{}
+	for _, index := range []client.MatchingFields{{indexOwnerUID: string(owner.UID)}, {indexOwnerName: ownerIndexKey(owner)}} {
+		list := &workv1alpha1.WorkList{}
+		if err := r.Client.List(ctx, list, index, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+		}
+		for i := range list.Items {
+			works[client.ObjectKeyFromObject(&list.Items[i])] = &list.Items[i]
+		}
 	}
 	r.ledger.amend(owner.UID, works)
 	for key, work := range works {

@@ -85,6 +85,9 @@ type Removal struct {
 	// Preserve, if set, is written to the Work first: what becomes of the
 	// member's object is decided by the Work that is deleted.
 	Preserve *bool
+	// Nudge makes Karmada attempt the deletion afresh, because the cluster is
+	// Ready since this time.
+	Nudge string
 	// Release drops Karmada's finalizer from a Work that is being deleted,
 	// because Karmada would not: only ever of a Work whose object is to stay.
 	Release bool
@@ -225,10 +228,13 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 	work := observed.Works[key]
 	cluster := clusterOf(key.Namespace)
 	if work.DeletionTimestamp != nil {
-		planRelease(observed, plan, cluster, work)
+		planEnd(observed, plan, cluster, work)
 		return
 	}
 	preserve := ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false)
+	if observed.Vanished {
+		preserve = ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
+	}
 	if wait := settles(observed, cluster, work); wait > 0 && !preserve {
 		plan.wait(wait)
 		return
@@ -240,13 +246,21 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 	plan.Removals = append(plan.Removals, removal)
 }
 
-// planRelease ends the deletion of a Work whose object is to stay, when
-// Karmada does not: it waits for ever for an object that is missing on the
+// planEnd sees to it that the deletion of a Work comes to its end.
+//
+// Karmada backs off, up to 1000 s, from a deletion that the cluster was not
+// Ready for: it is nudged when the cluster is Ready again.
+//
+// A Work whose object is to stay is released when Karmada does not: it waits for ever for an object that is missing on the
 // member or that it does not manage (karmada#7463). The second is no rare case:
 // Karmada takes its mark off the object before it takes its finalizer off the
 // Work, and when that second write meets a conflict, it starts over and finds
 // an object without its mark.
-func planRelease(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
+func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
+	if state := observed.Clusters[cluster]; contactRegained(state, work) && state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
+		plan.Removals = append(plan.Removals, Removal{Cluster: cluster, Work: work, Nudge: state.ReadySince})
+		return
+	}
 	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || len(work.Finalizers) == 0 {
 		return
 	}

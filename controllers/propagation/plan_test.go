@@ -166,6 +166,9 @@ func steps(plan *Plan) []string {
 	}
 	for _, removal := range plan.Removals {
 		verb := map[bool]string{true: "release", false: "delete"}[removal.Release]
+		if removal.Nudge != "" {
+			verb = "nudge the deletion on"
+		}
 		if removal.Preserve != nil {
 			verb = fmt.Sprintf("preserve=%t and %s", *removal.Preserve, verb)
 		}
@@ -229,6 +232,9 @@ func TestNewPlan(t *testing.T) {
 		"kind unknown":                      {scene(one, problem(Problem{Poll: kindPoll}), on("member1")), []string{"look again in 15s"}},
 		"deleting":                          {scene(nil, deleting, on("member1", isHealthy), cluster("member1", readyCluster)), []string{"delete member1"}},
 		"deleting, under way":               {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), nil},
+		"deleting, contact regained":        {scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
+		"deleting, contact lost before":     {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", regained)), nil},
+		"vanished":                          {scene(nil, deleting, func(o *Observed) { o.Vanished = true; o.HasFinalizer = false }, on("member1", isHealthy, preserve), cluster("member1", readyCluster)), []string{"delete member1"}},
 		"deleting, done":                    {scene(nil, deleting), []string{"remove the finalizer"}},
 		"deleting, without our finalizer":   {scene(nil, deleting, func(o *Observed) { o.HasFinalizer = false }), nil},
 		"deleting, out of reach":            {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", lost)), nil},
@@ -371,6 +377,10 @@ func carryOut(observed *Observed, plan *Plan) {
 		}
 	}
 	for _, removal := range plan.Removals {
+		if removal.Nudge != "" {
+			removal.Work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = removal.Nudge
+			continue
+		}
 		delete(observed.Works, types.NamespacedName{Namespace: removal.Work.Namespace, Name: removal.Work.Name})
 	}
 }

@@ -84,9 +84,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b := &bench{events: events.NewFakeRecorder(100)}
 	b.server = fake.NewClientBuilder().WithScheme(kinds).WithRESTMapper(mapper).
 		WithStatusSubresource(&workv1alpha1.Work{}, &propagationv1alpha1.DirectPropagation{}).
-		WithIndex(&workv1alpha1.Work{}, indexOwnerUID, func(object client.Object) []string {
-			return []string{object.GetLabels()[propagationv1alpha1.OwnerUIDLabel]}
-		}).
+		WithIndex(&workv1alpha1.Work{}, indexOwnerUID, workIndexes[indexOwnerUID]).
+		WithIndex(&workv1alpha1.Work{}, indexOwnerName, workIndexes[indexOwnerName]).
 		WithObjects(objects...).Build()
 	b.Reconciler = &Reconciler{
 		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server, Mapper: mapper,
@@ -339,6 +338,58 @@ func TestGoneBeforeTheFinalizer(t *testing.T) {
 	}
 	if works := b.works(t); len(works) > 0 {
 		t.Errorf("%d Works without an owner", len(works))
+	}
+}
+
+// TestVanishedObjectIsSweptAfter: an object that went although it had our
+// finalizer leaves nothing behind, once this process has seen it go.
+func TestVanishedObjectIsSweptAfter(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	object := b.propagation(t)
+	object.Finalizers = nil
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.server.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	for _, work := range b.works(t) {
+		if work.DeletionTimestamp != nil {
+			t.Errorf("Work %s is deleted although nobody saw its owner go", work.Namespace)
+		}
+	}
+	b.vanished.Store(web, time.Now())
+	b.settle(t)
+	b.dropFinalizers(t)
+	if left := b.works(t); len(left) > 0 {
+		t.Errorf("%d Works are left", len(left))
+	}
+}
+
+// TestNextLifeCleansUp: an object that is made again and deleted before it has
+// taken up the Works of its earlier life removes them all the same.
+func TestNextLifeCleansUp(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		work.Labels[propagationv1alpha1.OwnerUIDLabel] = "earlier"
+		if err := b.server.Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	b.dropFinalizers(t)
+	b.settle(t)
+	if err := b.server.Get(t.Context(), web, webPropagation()); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is left: %v", err)
 	}
 }
 

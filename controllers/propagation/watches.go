@@ -57,8 +57,11 @@ import (
 
 // Indexes of the cache.
 const (
-	// indexOwnerUID finds the Works of an object.
-	indexOwnerUID = "ownerUID"
+	// indexOwnerUID and indexOwnerName find the Works of an object: by the name,
+	// because an object may come back under it and find Works of its earlier
+	// life; by the UID, because what names the owner may be edited away.
+	indexOwnerUID  = "ownerUID"
+	indexOwnerName = "ownerName"
 	// indexCluster finds the objects that name a cluster.
 	indexCluster = "cluster"
 	// indexResource finds the objects that name a resource.
@@ -135,13 +138,26 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 
 // indexWorks makes the cache find Works by their owner.
 func indexWorks(ctx context.Context, mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, indexOwnerUID, func(object client.Object) []string {
-		return []string{object.GetLabels()[propagationv1alpha1.OwnerUIDLabel]}
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Works: %w", err)
+	for name, keys := range workIndexes {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, name, keys); err != nil {
+			return fmt.Errorf("indexing Works by %s: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// workIndexes say by what a Work is found.
+var workIndexes = map[string]client.IndexerFunc{
+	indexOwnerUID: func(work client.Object) []string {
+		return []string{string(render.OwnerOf(work).UID)}
+	},
+	indexOwnerName: func(work client.Object) []string {
+		return []string{ownerIndexKey(render.OwnerOf(work))}
+	},
+}
+
+func ownerIndexKey(owner render.Owner) string {
+	return owner.Kind + "/" + owner.Namespace + "/" + owner.Name
 }
 
 // indexes say by what an object is found.
@@ -212,7 +228,10 @@ func (r *Reconciler) onObject() handler.EventHandler {
 				enqueue.Update(ctx, updated, queue)
 			}
 		},
-		DeleteFunc: enqueue.Delete,
+		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			r.vanished.Store(client.ObjectKeyFromObject(deleted.Object), r.Clock.Now())
+			enqueue.Delete(ctx, deleted, queue)
+		},
 	}
 }
 
