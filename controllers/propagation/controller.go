@@ -19,6 +19,7 @@ package propagation
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -29,6 +30,8 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -153,12 +156,11 @@ func (r *Reconciler) newOf(kind string) Object {
 // loses one that is added in the very moment in which it deletes: it looks at
 // the finalizers once, and on a conflict not again. Only an object that this
 // process saw go is believed to be gone: Works that it finds without an owner
-// may just as well have been restored before their owner.
+// may just as well have been restored before their owner. What is being deleted
+// already, because an unreachable cluster was abandoned, is seen to its end.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
-	witnessed, found := r.vanished.Load(key)
-	if !found {
-		return ctrl.Result{}, nil
-	}
+	stored, _ := r.vanished.Load(key)
+	at, witnessed := stored.(time.Time)
 	// The UID is not known any more; the ledger only wants one of its own.
 	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: types.UID("vanished " + key.String())}
 	observed := &Observed{
@@ -168,6 +170,9 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	var err error
 	if observed.Works, err = r.observeWorks(ctx, owner); err != nil {
 		return ctrl.Result{}, err
+	}
+	if !witnessed {
+		maps.DeleteFunc(observed.Works, func(_ types.NamespacedName, work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
 	}
 	if err := r.observeClusters(ctx, observed); err != nil {
 		return ctrl.Result{}, err
@@ -180,12 +185,13 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if err := failure(result); err != nil {
 		return ctrl.Result{}, err
 	}
-	// Works written just before may show up in the cache only later.
-	at, _ := witnessed.(time.Time)
-	left := at.Add(ledgerTTL).Sub(r.Clock.Now())
-	plan.wait(left)
-	if left <= 0 && plan.Wait == 0 {
-		r.vanished.Delete(key)
+	if witnessed {
+		// Works written just before may show up in the cache only later.
+		left := at.Add(ledgerTTL).Sub(r.Clock.Now())
+		plan.wait(left)
+		if left <= 0 && plan.Wait == 0 {
+			r.vanished.Delete(key)
+		}
 	}
 	return ctrl.Result{RequeueAfter: plan.Wait}, nil
 }
