@@ -71,6 +71,8 @@ func TestDeploymentIsHealthyOnlyWhenAvailable(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	web := deployment("web", "web:1", 3)
+	// Long enough to tell a report on the last version from one on this.
+	web.Spec.MinReadySeconds = 2
 	ns.Has(web)
 	p := ns.Propagates("web", web).To(member1, member2)
 	truth := p.hasWitness(web, versionOfDeployment)

@@ -104,13 +104,15 @@ func content(resource client.Object) any {
 	}
 }
 
-// isAvailable tells why a member's Deployment is not all there; nil when every
-// replica of its present template is available.
+// isAvailable tells why a member's Deployment is not all there; nil when it has
+// as many replicas of its present template, and as many available ones, as it
+// wants. An old replica that is on its way out does not count against it: that
+// is how Karmada, too, understands health.
 func isAvailable(deployment *appsv1.Deployment) error {
 	status, want := &deployment.Status, *deployment.Spec.Replicas
-	if status.ObservedGeneration != deployment.Generation || status.UpdatedReplicas != want || status.AvailableReplicas != want || status.Replicas != want {
-		return fmt.Errorf("Deployment %s/%s of generation %d: observed generation %d, %d replicas, %d updated, %d available, %d wanted",
-			deployment.Namespace, deployment.Name, deployment.Generation, status.ObservedGeneration, status.Replicas, status.UpdatedReplicas, status.AvailableReplicas, want)
+	if status.ObservedGeneration != deployment.Generation || status.UpdatedReplicas != want || status.AvailableReplicas != want {
+		return fmt.Errorf("Deployment %s/%s of generation %d: observed generation %d, %d updated, %d available, %d wanted",
+			deployment.Namespace, deployment.Name, deployment.Generation, status.ObservedGeneration, status.UpdatedReplicas, status.AvailableReplicas, want)
 	}
 	for _, condition := range status.Conditions {
 		if condition.Type == appsv1.DeploymentAvailable && condition.Status == corev1.ConditionTrue {
