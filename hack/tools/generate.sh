@@ -42,10 +42,13 @@ crds() {
 }
 
 # Likewise; and apply configurations before the clientset that refers to them.
+# They are made with the schemas of the CRDs, which therefore come earlier.
 clients() {
+  "${bin}/modelschema" "${module}/apis/${api}" apis/crds/*.yaml >"${scratch}/models.json"
   rm -rf apis/client
   "${bin}/applyconfiguration-gen" \
     --go-header-file "${header}" \
+    --openapi-schema "${scratch}/models.json" \
     --output-dir apis/client/applyconfiguration \
     --output-pkg "${module}/apis/client/applyconfiguration" \
     "${module}/apis/${api}"
@@ -83,7 +86,7 @@ reference() {
 }
 
 (( $# > 0 )) || set -- deepcopy crds clients reference
-go -C hack/tools build -o "${bin}/" tool
+go -C hack/tools build -o "${bin}/" tool ./modelschema
 for part in "$@"; do
   case ${part} in
   deepcopy | crds | clients | reference)

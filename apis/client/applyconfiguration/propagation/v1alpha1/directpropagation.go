@@ -19,8 +19,11 @@ limitations under the License.
 package v1alpha1
 
 import (
+	internal "github.com/karmada-direct/karmada-direct/apis/client/applyconfiguration/internal"
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
+	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -51,6 +54,47 @@ func DirectPropagation(name, namespace string) *DirectPropagationApplyConfigurat
 	b.WithKind("DirectPropagation")
 	b.WithAPIVersion("propagation.karmada-direct.io/v1alpha1")
 	return b
+}
+
+// ExtractDirectPropagationFrom extracts the applied configuration owned by fieldManager from
+// directPropagation for the specified subresource. Pass an empty string for subresource to extract
+// the main resource. Common subresources include "status", "scale", etc.
+// directPropagation must be a unmodified DirectPropagation API object that was retrieved from the Kubernetes API.
+// ExtractDirectPropagationFrom provides a way to perform a extract/modify-in-place/apply workflow.
+// Note that an extracted apply configuration will contain fewer fields than what the fieldManager previously
+// applied if another fieldManager has updated or force applied any of the previously applied fields.
+func ExtractDirectPropagationFrom(directPropagation *propagationv1alpha1.DirectPropagation, fieldManager string, subresource string) (*DirectPropagationApplyConfiguration, error) {
+	b := &DirectPropagationApplyConfiguration{}
+	err := managedfields.ExtractInto(directPropagation, internal.Parser().Type("com.github.karmada-direct.karmada-direct.apis.propagation.v1alpha1.DirectPropagation"), fieldManager, b, subresource)
+	if err != nil {
+		return nil, err
+	}
+	b.WithName(directPropagation.Name)
+	b.WithNamespace(directPropagation.Namespace)
+
+	b.WithKind("DirectPropagation")
+	b.WithAPIVersion("propagation.karmada-direct.io/v1alpha1")
+	return b, nil
+}
+
+// ExtractDirectPropagation extracts the applied configuration owned by fieldManager from
+// directPropagation. If no managedFields are found in directPropagation for fieldManager, a
+// DirectPropagationApplyConfiguration is returned with only the Name, Namespace (if applicable),
+// APIVersion and Kind populated. It is possible that no managed fields were found for because other
+// field managers have taken ownership of all the fields previously owned by fieldManager, or because
+// the fieldManager never owned fields any fields.
+// directPropagation must be a unmodified DirectPropagation API object that was retrieved from the Kubernetes API.
+// ExtractDirectPropagation provides a way to perform a extract/modify-in-place/apply workflow.
+// Note that an extracted apply configuration will contain fewer fields than what the fieldManager previously
+// applied if another fieldManager has updated or force applied any of the previously applied fields.
+func ExtractDirectPropagation(directPropagation *propagationv1alpha1.DirectPropagation, fieldManager string) (*DirectPropagationApplyConfiguration, error) {
+	return ExtractDirectPropagationFrom(directPropagation, fieldManager, "")
+}
+
+// ExtractDirectPropagationStatus extracts the applied configuration owned by fieldManager from
+// directPropagation for the status subresource.
+func ExtractDirectPropagationStatus(directPropagation *propagationv1alpha1.DirectPropagation, fieldManager string) (*DirectPropagationApplyConfiguration, error) {
+	return ExtractDirectPropagationFrom(directPropagation, fieldManager, "status")
 }
 
 func (b DirectPropagationApplyConfiguration) IsApplyConfiguration() {}
