@@ -47,7 +47,7 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	if len(args) < 2 {
-		return errors.New("usage: modelschema <go package of the types> <crd.yaml>...")
+		return errors.New("want the Go package of the types and at least one CRD")
 	}
 	goPackage, files := args[0], args[1:]
 	definitions := objectMeta()
