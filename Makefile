@@ -46,7 +46,7 @@ fmt: ## Format the Go code of every module, and sort its imports.
 
 .PHONY: vet
 vet: ## Run go vet, test files with build tags included.
-	go vet -tags integration,e2e ./...
+	go vet -tags integration,e2e,faults ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint over every module.

@@ -75,7 +75,7 @@ check_vet() {
     # Modules that only pin tools have no package of their own.
     if [[ -z $(go -C "${dir}" list ./... 2>/dev/null) ]]; then continue; fi
     echo "${dir}"
-    go -C "${dir}" vet -tags integration,e2e ./... || fail "go vet in ${dir}"
+    go -C "${dir}" vet -tags integration,e2e,faults ./... || fail "go vet in ${dir}"
   done < <(files '*go.mod')
 }
 
