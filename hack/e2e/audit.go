@@ -210,8 +210,6 @@ func (a *auditor) since(mark int, keep func(call) bool) []call {
 	return slices.DeleteFunc(slices.Clone(a.calls[mark:]), func(c call) bool { return c.isLease() || !keep(c) })
 }
 
-func anybody(call) bool { return true }
-
 // describe reads from a request what it writes.
 func describe(verb, path string, body []byte) call {
 	written := call{Verb: verb}

@@ -22,7 +22,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,9 +45,9 @@ const glance = 50 * time.Millisecond
 
 // awaits looks closely until check returns nil, and returns its last
 // complaint when it never does.
-func awaits(ctx context.Context, what string, limit time.Duration, check func(context.Context) error) error {
+func awaits(ctx context.Context, what string, check func(context.Context) error) error {
 	var complaint error
-	err := wait.PollUntilContextTimeout(ctx, glance, limit, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(ctx context.Context) (bool, error) {
 		if err := manager.fault(); err != nil {
 			return false, err
 		}
@@ -64,7 +63,7 @@ func awaits(ctx context.Context, what string, limit time.Duration, check func(co
 	case err == nil:
 		return nil
 	case wait.Interrupted(err):
-		return fmt.Errorf("waited %v until %s: %w", limit, what, complaint)
+		return fmt.Errorf("waited %v until %s: %w", patience, what, complaint)
 	default:
 		return fmt.Errorf("waiting until %s: %w", what, errors.Join(err, complaint))
 	}
@@ -74,7 +73,7 @@ func awaits(ctx context.Context, what string, limit time.Duration, check func(co
 // that is known of the namespace.
 func (ns *Namespace) eventually(what string, check func(context.Context) error) {
 	ns.t.Helper()
-	if err := awaits(ns.ctx, what, patience, check); err != nil {
+	if err := awaits(ns.ctx, what, check); err != nil {
 		ns.t.Fatalf("%v\n%s", err, ns.dump())
 	}
 }
@@ -150,9 +149,6 @@ func (ns *Namespace) dumpWorks(ctx context.Context, out *strings.Builder) {
 				continue
 			}
 			work.ManagedFields = nil
-			for i := range work.Spec.Workload.Manifests {
-				work.Spec.Workload.Manifests[i].Raw = []byte(string(work.Spec.Workload.Manifests[i].Raw))
-			}
 			fmt.Fprintf(out, "---- Work %s\n%s", key, asYAML(work))
 		}
 	}
@@ -172,5 +168,5 @@ func listing(calls []call) string {
 	for _, call := range calls {
 		lines = append(lines, "  "+call.String())
 	}
-	return strings.Join(slices.Clip(lines), "\n")
+	return strings.Join(lines, "\n")
 }

@@ -90,9 +90,11 @@ func TestResourcesComeAndGoInAHurry(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, ns.dump())
 	}
-	for lane, p := range propagations {
-		ns.Has(configMap(fmt.Sprintf("settings-%d", lane), "here to stay"))
-		defer p.BecomesReady()
+	for _, p := range propagations {
+		ns.Has(configMap(p.Name, "here to stay"))
+	}
+	for _, p := range propagations {
+		p.BecomesReady()
 	}
 }
 
@@ -109,7 +111,7 @@ func comesAndGoes(ctx context.Context, object client.Object, numbers *rand.Rand)
 	if err := karmada.Delete(ctx, object); err != nil {
 		return fmt.Errorf("deleting %s: %w", describeObject(object), err)
 	}
-	return awaits(ctx, describeObject(object)+" is gone", patience, func(ctx context.Context) error {
+	return awaits(ctx, describeObject(object)+" is gone", func(ctx context.Context) error {
 		left, _ := object.DeepCopyObject().(client.Object)
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), left); !apierrors.IsNotFound(err) {
 			return errors.Join(errors.New("it is there"), err)

@@ -104,7 +104,7 @@ var lastingThread = sync.OnceValue(func() chan<- func() {
 
 // kill ends the process with no chance to do anything more, and returns when
 // it is dead.
-func (c *controller) kill() { c.end(syscall.SIGKILL) }
+func (c *controller) kill() { _ = c.end(syscall.SIGKILL) } // how it ended is known
 
 // terminate asks the process to end, as a kubelet does, and returns how it
 // ended.
@@ -152,7 +152,7 @@ func (c *controller) tail(word string, count int) string {
 		return err.Error()
 	}
 	lines := slices.DeleteFunc(strings.Split(string(content), "\n"), func(line string) bool {
-		return !strings.Contains(line, word) && !strings.HasPrefix(line, "====") && !strings.HasPrefix(line, "Error:")
+		return !strings.Contains(line, word) && !strings.HasPrefix(line, "Error:")
 	})
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }
@@ -160,7 +160,7 @@ func (c *controller) tail(word string, count int) string {
 // awaitLog waits until the process has logged something, in lower case, in its
 // present life.
 func (c *controller) awaitLog(words string) error {
-	return awaits(context.Background(), fmt.Sprintf("the controller logs %q", words), patience, func(context.Context) error {
+	return awaits(context.Background(), fmt.Sprintf("the controller logs %q", words), func(context.Context) error {
 		content, err := os.ReadFile(c.logs)
 		if err != nil {
 			return fmt.Errorf("reading the controller's log: %w", err)

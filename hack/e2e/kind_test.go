@@ -128,7 +128,7 @@ func uninstall(t *testing.T, kind *apiextensionsv1.CustomResourceDefinition, pla
 	t.Helper()
 	ctx := context.Background()
 	for _, plane := range planes {
-		err := awaits(ctx, kind.Name+" is gone", patience, func(ctx context.Context) error {
+		err := awaits(ctx, kind.Name+" is gone", func(ctx context.Context) error {
 			if err := plane.Delete(ctx, kind.DeepCopy()); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("it is there: %v", err)
 			}

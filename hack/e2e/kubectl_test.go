@@ -107,12 +107,11 @@ func (ns *Namespace) kubectl(input string, arguments ...string) output {
 }
 
 // prints checks the whole output.
-func (o output) prints(want string) output {
+func (o output) prints(want string) {
 	o.ns.t.Helper()
 	if got := strings.TrimSpace(o.text); got != want {
 		o.ns.t.Errorf("%s printed\n%s\nwant\n%s", o.what, got, want)
 	}
-	return o
 }
 
 // has checks that something in the output matches a pattern.

@@ -225,7 +225,7 @@ func TestReservedNamespaces(t *testing.T) {
 				if err := karmada.Delete(context.Background(), object); err != nil {
 					t.Error(err)
 				}
-				err := awaits(context.Background(), "it is gone", patience, func(ctx context.Context) error {
+				err := awaits(context.Background(), "it is gone", func(ctx context.Context) error {
 					if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 						return fmt.Errorf("it is there: %v", err)
 					}
@@ -236,7 +236,7 @@ func TestReservedNamespaces(t *testing.T) {
 				}
 			})
 			message := fmt.Sprintf("namespace %s is reserved for Karmada or Kubernetes and is not propagated; use another namespace", name)
-			err := awaits(t.Context(), "it is refused", patience, func(ctx context.Context) error {
+			err := awaits(t.Context(), "it is refused", func(ctx context.Context) error {
 				if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 					return err
 				}

@@ -123,7 +123,7 @@ func change[T client.Object](ctx context.Context, where client.Client, object T,
 	return nil
 }
 
-// changes changes a resource of the control plane.
+// changes is change for a resource of the control plane.
 func changes[T client.Object](ns *Namespace, resource T, mutate func(T)) {
 	ns.t.Helper()
 	if err := change(ns.ctx, karmada, resource, mutate); err != nil {
@@ -136,7 +136,7 @@ func saying(says string) func(*corev1.ConfigMap) {
 	return func(settings *corev1.ConfigMap) { settings.Data = map[string]string{"says": says} }
 }
 
-// Run checks that members run a resource as it is on the control plane, now.
+// nowRun checks that members run a resource as it is on the control plane, now.
 func (ns *Namespace) nowRun(resource client.Object, where ...*Member) {
 	ns.t.Helper()
 	ns.now("the members run it", func(ctx context.Context) error { return run(ctx, resource, where...) })
@@ -216,7 +216,7 @@ func (ns *Namespace) leave() {
 		ns.t.Errorf("deleting the DirectPropagations: %v", err)
 	}
 	if !ns.t.Failed() {
-		if err := awaits(ns.ctx, "nothing is left", patience, ns.isClean); err != nil {
+		if err := awaits(ns.ctx, "nothing is left", ns.isClean); err != nil {
 			ns.t.Errorf("%v\n%s", err, ns.dump())
 		}
 	}

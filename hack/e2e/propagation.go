@@ -228,8 +228,8 @@ func (p *Propagation) OnEveryState(see func(*DirectPropagation)) {
 
 // awaits waits until the object is in a state that check has nothing to
 // complain of, and returns it in that state.
-func (p *Propagation) awaits(what string, limit time.Duration, check func(*DirectPropagation) error) (*DirectPropagation, error) {
-	deadline := time.NewTimer(limit)
+func (p *Propagation) awaits(what string, check func(*DirectPropagation) error) (*DirectPropagation, error) {
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	alive := time.NewTicker(time.Second)
 	defer alive.Stop()
@@ -249,7 +249,7 @@ func (p *Propagation) awaits(what string, limit time.Duration, check func(*Direc
 		case <-changed:
 		case <-alive.C: // to see that the controller is
 		case <-deadline.C:
-			return nil, fmt.Errorf("waited %v until DirectPropagation %s %s: %w", limit, p.Name, what, complaint)
+			return nil, fmt.Errorf("waited %v until DirectPropagation %s %s: %w", patience, p.Name, what, complaint)
 		case <-p.ns.ctx.Done():
 			return nil, p.ns.ctx.Err()
 		}
@@ -259,7 +259,7 @@ func (p *Propagation) awaits(what string, limit time.Duration, check func(*Direc
 // Becomes waits until the object is in a state.
 func (p *Propagation) Becomes(what string, check func(*DirectPropagation) error) *DirectPropagation {
 	p.ns.t.Helper()
-	object, err := p.awaits(what, patience, check)
+	object, err := p.awaits(what, check)
 	if err != nil {
 		p.ns.t.Fatalf("%v\n%s", err, p.ns.dump())
 	}
@@ -291,7 +291,7 @@ func (p *Propagation) ready(ctx context.Context) (*DirectPropagation, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := p.awaits("is Ready with revision "+revision, patience, func(object *DirectPropagation) error {
+	object, err := p.awaits("is Ready with revision "+revision, func(object *DirectPropagation) error {
 		return isReady(object, wanted.Generation, revision)
 	})
 	if err != nil {
