@@ -70,19 +70,19 @@ func runTests(ctx context.Context, m *testing.M) (code int) {
 	case <-ctx.Done():
 		fmt.Println("e2e: interrupted")
 		return 130
-	case <-almostTimedOut():
+	case <-almostTimedOut(started):
 		fmt.Println("e2e: -timeout is near")
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 1)
 		return 1
 	}
 }
 
-// almostTimedOut is closed early enough before -timeout to take the fleet
-// down: that timeout ends the process where it stands.
-func almostTimedOut() <-chan time.Time {
+// almostTimedOut tells early enough before -timeout to take the fleet down: go
+// test ends the process where it stands. What came before the tests counts.
+func almostTimedOut(started time.Time) <-chan time.Time {
 	limit, _ := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
 	if limit == 0 {
 		return nil
 	}
-	return time.After(limit - min(limit/2, time.Minute))
+	return time.After(time.Until(started.Add(limit - min(limit/2, time.Minute))))
 }
