@@ -33,7 +33,9 @@ status=0
 while IFS= read -r mod; do
   dir=$(dirname "${mod}")
   # Modules that only pin tools have no package of their own.
-  if [[ -z $(go -C "${dir}" list ./... 2>/dev/null) ]]; then continue; fi
+  # go list warns about those, and fails for modules that are broken.
+  packages=$(go -C "${dir}" list ./...) || { status=1; continue; }
+  if [[ -z ${packages} ]]; then continue; fi
   echo "${dir}"
   (cd "${dir}" && "${linter}" "$@" --config "${config}" ./...) || status=1
 done < <(git ls-files --cached --others --exclude-standard '*go.mod' | sort -u)
