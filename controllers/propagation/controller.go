@@ -145,8 +145,8 @@ func (r *Reconciler) ownerOf(object Object) render.Owner {
 
 // newOf makes an empty object of a kind that owns Works; nil for any other.
 func (r *Reconciler) newOf(kind string) Object {
-	if make, known := Kinds[kind]; known {
-		return make()
+	if empty, known := Kinds[kind]; known {
+		return empty()
 	}
 	return nil
 }

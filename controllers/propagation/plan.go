@@ -44,6 +44,9 @@ const (
 	// kindPoll is how often an unknown kind is looked for, beside the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	kindPoll = 15 * time.Second
+	// kindGoneDelay is how long the API server may answer for a kind whose
+	// CustomResourceDefinition is gone. It takes well under a second.
+	kindGoneDelay = 3 * time.Second
 )
 
 // Plan is what has to be done.

@@ -204,7 +204,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		Watches(r.newOf(r.Kind), r.onObject()).
 		Watches(&workv1alpha1.Work{}, r.onWork()).
 		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
-		WatchesMetadata(crds, handler.EnqueueRequestsFromMapFunc(r.onCRD)).
+		WatchesMetadata(crds, r.onCRD()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
 				for _, request := range r.find(ctx, indexResource, resourceIndexKey(resource.Group, key.Name), client.InNamespace(key.Namespace)) {
@@ -281,10 +281,25 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 }
 
 // onCRD wakes the objects that name a kind of the group of a
-// CustomResourceDefinition: the kind may be there only now.
-func (r *Reconciler) onCRD(ctx context.Context, crd client.Object) []reconcile.Request {
-	_, group, _ := strings.Cut(crd.GetName(), ".")
-	return r.find(ctx, indexGroup, group)
+// CustomResourceDefinition: the kind may be there only now. When one goes, the
+// API server still answers for its kind for a moment, as if nothing but the
+// resource were gone; so it is asked once more when that is over.
+func (r *Reconciler) onCRD() handler.EventHandler {
+	users := func(ctx context.Context, crd client.Object) []reconcile.Request {
+		_, group, _ := strings.Cut(crd.GetName(), ".")
+		return r.find(ctx, indexGroup, group)
+	}
+	wake := handler.EnqueueRequestsFromMapFunc(users)
+	return handler.Funcs{
+		CreateFunc: wake.Create,
+		UpdateFunc: wake.Update,
+		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			wake.Delete(ctx, deleted, queue)
+			for _, request := range users(ctx, deleted.Object) {
+				queue.AddAfter(request, kindGoneDelay)
+			}
+		},
+	}
 }
 
 // onWork wakes the owner of a Work and, when a Work goes, the objects that

@@ -26,7 +26,7 @@ limitations under the License.
 //   - it holds one manifest, because its status keeps one entry;
 //   - it carries Karmada's finalizer from birth, or deleting it would leave the
 //     object on the member;
-//   - the manifest is labelled and annotated as Karmada's own binding
+//   - the manifest is labeled and annotated as Karmada's own binding
 //     controller does, or updates, deletions, drift repair and status
 //     collection silently skip it;
 //   - the manifest is pruned as Karmada's webhook prunes it, or every

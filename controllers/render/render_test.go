@@ -281,9 +281,8 @@ func TestRevisionIsTheSameOnEveryCluster(t *testing.T) {
 		resource := parse(t, deployment)
 		resource.SetName(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`).Draw(rt, "name"))
 		unstructured.RemoveNestedField(resource.Object, "spec")
-		resource.Object["data"] = rapid.MapOf(rapid.String(), rapid.String()).Draw(rt, "data")
 		data := map[string]any{}
-		for key, value := range resource.Object["data"].(map[string]string) { //nolint:errcheck // made above
+		for key, value := range rapid.MapOf(rapid.String(), rapid.String()).Draw(rt, "data") {
 			data[key] = value
 		}
 		resource.Object["data"] = data

@@ -21,7 +21,6 @@ package faults
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -129,13 +128,13 @@ func bringUp(ctx context.Context, out io.Writer) error {
 	if !filepath.IsAbs(ground.dir) {
 		ground.dir = filepath.Join(ground.root, ground.dir) // go test runs in the package's own folder
 	}
-	if err := connect(ctx); err != nil {
+	if err := connect(); err != nil {
 		return err
 	}
 	return bringUpController(ctx, out)
 }
 
-func connect(ctx context.Context) (err error) {
+func connect() (err error) {
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1alpha1.Install, configv1alpha1.Install, policyv1alpha1.Install,
 		workv1alpha1.Install, workv1alpha2.Install, propagationv1alpha1.AddToScheme,
@@ -329,21 +328,6 @@ func (f *fleet) configOf(plane string) (*rest.Config, error) {
 	config.QPS = -1
 	config.Timeout = 0
 	return config, nil
-}
-
-// bin is the folder of the fleet's own programs.
-func (f *fleet) bin() (string, error) {
-	content, err := os.ReadFile(filepath.Join(f.dir, "fleet.json"))
-	if err != nil {
-		return "", fmt.Errorf("reading the state of the fleet: %w", err)
-	}
-	var state struct {
-		Bin string `json:"bin"`
-	}
-	if err := json.Unmarshal(content, &state); err != nil {
-		return "", fmt.Errorf("reading the state of the fleet: %w", err)
-	}
-	return state.Bin, nil
 }
 
 // awaits looks closely until check returns nil, and returns when that was, or
