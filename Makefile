@@ -76,11 +76,11 @@ test-integration: ## Run the tests against a real API server and etcd, built fro
 
 .PHONY: e2e
 e2e: ## Run the journeys on a real fleet: Karmada with push and pull members.
-	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e/...
+	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
 .PHONY: faults
 faults: ## Run the long tests: members and controllers stopped, clusters leaving, storms of changes.
-	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults/...
+	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults
 
 ##@ Try
 
