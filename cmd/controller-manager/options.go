@@ -75,7 +75,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, `Address to serve Prometheus metrics on; "0" for none.`)
 	flags.StringVar(&o.healthProbeAddress, "health-probe-bind-address", o.healthProbeAddress, `Address to serve /healthz and /readyz on; "0" for none.`)
 	flags.IntVar(&o.controller.Concurrency, "concurrent-direct-propagation-syncs", o.controller.Concurrency,
-		"How many DirectPropagations are reconciled at once.")
+		"How many DirectPropagations, and how many ClusterDirectPropagations, are reconciled at once.")
+	flags.StringSliceVar(&o.controller.LocalPrefixes, "local-metadata-prefixes", nil,
+		"Prefixes of the keys of labels and annotations that stay in the control plane, for example app.kubernetes.io/instance where Argo CD tracks by that label. "+
+			"Those of Argo CD and kubectl's last-applied-configuration always stay.")
 	flags.IntVar(&o.controller.Writers, "concurrent-work-writes", o.controller.Writers, "How many Works are written at once, over all DirectPropagations.")
 }
 
@@ -93,6 +96,11 @@ func (o *options) validate() error {
 	}
 	if o.leaderElect && (o.retryPeriod <= 0 || o.retryPeriod >= o.renewDeadline) {
 		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%v: must be above 0 and less than --leader-elect-renew-deadline=%v", o.retryPeriod, o.renewDeadline))
+	}
+	for _, prefix := range o.controller.LocalPrefixes {
+		if prefix == "" {
+			errs = append(errs, errors.New("--local-metadata-prefixes: must not contain an empty prefix, which every key begins with"))
+		}
 	}
 	if o.controller.Concurrency < 1 {
 		errs = append(errs, fmt.Errorf("--concurrent-direct-propagation-syncs=%d: must be at least 1", o.controller.Concurrency))

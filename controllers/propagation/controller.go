@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/resourceinterpreter"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -44,9 +46,20 @@ type Object interface {
 	GetStatus() *propagationv1alpha1.PropagationStatus
 }
 
-// Kinds are the kinds that own Works, each with how to make an empty one.
-var Kinds = map[string]func() Object{
-	"DirectPropagation": func() Object { return &propagationv1alpha1.DirectPropagation{} },
+// kinds are the kinds that own Works, each with how to make an empty one and an
+// empty list of them.
+var kinds = map[string]struct {
+	object func() Object
+	list   func() client.ObjectList
+}{
+	"ClusterDirectPropagation": {
+		func() Object { return &propagationv1alpha1.ClusterDirectPropagation{} },
+		func() client.ObjectList { return &propagationv1alpha1.ClusterDirectPropagationList{} },
+	},
+	"DirectPropagation": {
+		func() Object { return &propagationv1alpha1.DirectPropagation{} },
+		func() client.ObjectList { return &propagationv1alpha1.DirectPropagationList{} },
+	},
 }
 
 // Reconciler keeps the Works of the objects of one kind as they should be.
@@ -62,6 +75,10 @@ type Reconciler struct {
 	Discovery discovery.ServerResourcesInterface
 	// Resources watches the named resources.
 	Resources *Resources
+	// Interpreter is Karmada's, with what users add to it.
+	Interpreter resourceinterpreter.ResourceInterpreter
+	// LocalPrefixes begin the keys of labels and annotations that do not travel.
+	LocalPrefixes []string
 	// Recorder takes Events.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
@@ -78,6 +95,10 @@ type Reconciler struct {
 	vanished sync.Map
 	// statusWritten is, by object, when its status was written last.
 	statusWritten sync.Map
+	// aggregations are, by object, what was aggregated onto its resource last.
+	aggregations sync.Map
+	// interpreterEpoch counts the changes of the interpreter's configuration.
+	interpreterEpoch atomic.Int64
 }
 
 // Reconcile brings one object's Works and status to what they should be.
@@ -116,6 +137,7 @@ func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object,
 		r.ledger.forgetObject(key)
 		r.statusWritten.Delete(key)
 		r.troubled.Delete(key)
+		r.aggregations.Delete(key)
 		r.gauges.counted(key, nil)
 		return nil, nil //nolint:nilnil // an object that is gone is no error
 	}
@@ -145,8 +167,8 @@ func (r *Reconciler) ownerOf(object Object) render.Owner {
 
 // newOf makes an empty object of a kind that owns Works; nil for any other.
 func (r *Reconciler) newOf(kind string) Object {
-	if empty, known := Kinds[kind]; known {
-		return empty()
+	if known, found := kinds[kind]; found {
+		return known.object()
 	}
 	return nil
 }

@@ -57,7 +57,17 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	} else if err := r.writeStatus(ctx, object, status); err != nil {
 		return again(err)
 	}
-	return r.next(observed, plan, result)
+	early, err := r.aggregate(ctx, object, observed)
+	if err != nil {
+		if apierrors.IsConflict(err) {
+			early, err = soon, nil
+		} else {
+			reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.EventAggregateStatusFailed).Inc()
+		}
+	}
+	plan.wait(early)
+	next, failure := r.next(observed, plan, result)
+	return next, errors.Join(failure, err)
 }
 
 // holdStatus tells how long to hold a status back; 0 to write it, or when
@@ -163,6 +173,9 @@ var troubles = []string{
 	propagationv1alpha1.ReasonResourceNotFound,
 	propagationv1alpha1.ReasonResourceReadFailed,
 	propagationv1alpha1.ReasonRenderFailed,
+	propagationv1alpha1.ReasonOverrideFailed,
+	propagationv1alpha1.ReasonClusterSelectorInvalid,
+	propagationv1alpha1.ReasonNoClusterSelected,
 	propagationv1alpha1.ReasonConflict,
 	propagationv1alpha1.ReasonWriteFailed,
 	propagationv1alpha1.ReasonApplyFailed,

@@ -32,6 +32,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=propagation.karmada-direct.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterDirectPropagation"):
+		return &propagationv1alpha1.ClusterDirectPropagationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterStatus"):
 		return &propagationv1alpha1.ClusterStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DirectPropagation"):
