@@ -84,6 +84,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 
 	gauges *gauges
+	// requirements are shared by all kinds.
+	requirements *requirements
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
 	ledger  *ledger
@@ -114,6 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.require(object, observed)
 	result, err := r.apply(ctx, object, observed, plan)
 	if err != nil {
 		return again(err)
@@ -127,21 +130,46 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // get returns an object as new as this process knows it; nil when it is gone.
 func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object, error) {
+	if r.Kind == kindDependency {
+		return r.dependency(ctx, key)
+	}
 	object := r.newOf(r.Kind)
 	err := r.Client.Get(ctx, key, object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", r.Kind, key, err)
 	}
 	if err != nil {
-		r.forget(key)
-		r.ledger.forgetObject(key)
-		r.statusWritten.Delete(key)
-		r.troubled.Delete(key)
-		r.aggregations.Delete(key)
-		r.gauges.counted(key, nil)
+		r.bury(key)
 		return nil, nil //nolint:nilnil // an object that is gone is no error
 	}
 	return r.ledger.newest(object), nil
+}
+
+// bury forgets an object that is gone.
+func (r *Reconciler) bury(key types.NamespacedName) {
+	r.forget(key)
+	r.ledger.forgetObject(key)
+	r.statusWritten.Delete(key)
+	r.troubled.Delete(key)
+	r.aggregations.Delete(key)
+	r.gauges.counted(key, nil)
+	r.requirements.release(requirer{kind: r.Kind, key: key})
+}
+
+// dependency returns a dependency as an object; nil when nobody requires it.
+// Its Works are removed then, but not before it is known what follows every
+// object that is there.
+func (r *Reconciler) dependency(ctx context.Context, key types.NamespacedName) (Object, error) {
+	if object := r.requirements.object(key); object != nil {
+		r.vanished.Delete(key)
+		return object, nil
+	}
+	r.bury(key)
+	unknown, err := r.unknownRequirements(ctx)
+	if _, witnessed := r.vanished.Load(key); err == nil && !unknown && !witnessed {
+		r.vanished.Store(key, r.Clock.Now())
+	}
+	return nil, err
 }
 
 // decide observes and plans. The content of the resource is read only when
@@ -193,6 +221,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if observed.Works, err = r.observeWorks(ctx, owner); err != nil {
 		return ctrl.Result{}, err
 	}
+	waiting := r.Kind == kindDependency && !witnessed && len(observed.Works) > 0
 	if !witnessed {
 		maps.DeleteFunc(observed.Works, func(_ types.NamespacedName, work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
 	}
@@ -206,6 +235,10 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	}
 	if err := failure(result); err != nil {
 		return ctrl.Result{}, err
+	}
+	if waiting {
+		// It is not known yet who requires it.
+		plan.wait(requirementPoll)
 	}
 	if witnessed {
 		// Works written just before may show up in the cache only later.

@@ -57,6 +57,8 @@ type Observed struct {
 	Abandon bool
 
 	Resource Resource
+	// Dependencies says how the resources fare that follow this one.
+	Dependencies *propagationv1alpha1.Dependencies
 	// Selected are the clusters that the selector of the spec matches.
 	Selected []string
 	// Targets has an entry per cluster that is to get the resource: those that
@@ -358,6 +360,9 @@ func (r *Reconciler) holder(ctx context.Context, work *workv1alpha1.Work, observ
 	}
 	holder, owner := render.OwnerOf(work), observed.Owner
 	switch {
+	case holder.Kind == kindDependency && owner.Kind != kindDependency:
+		// Who names a resource goes before those whom it only follows.
+		return "", nil
 	case holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name:
 		return "", nil
 	case holder.Name == "" && render.Renders(work, observed.Resource.UID):

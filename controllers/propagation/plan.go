@@ -44,6 +44,9 @@ const (
 	restoreDelay = 3 * time.Second
 	// conflictPoll is how often a Work that somebody else holds is looked at.
 	conflictPoll = 3 * time.Second
+	// requirementPoll is how often it is looked whether it is known by now what
+	// follows every object.
+	requirementPoll = 2 * time.Second
 	// kindPoll is how often an unknown kind is looked for, beside the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	kindPoll = 15 * time.Second

@@ -95,7 +95,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
 		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName) {}),
 		Recorder:    b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"),
+		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
 	return b
 }

@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
@@ -72,7 +73,8 @@ func (r *Reconciler) renderingInputs(ctx context.Context, observed *Observed) (s
 		return "", err
 	}
 	sum := sha256.New()
-	if slices.ContainsFunc(observed.Spec.Clusters, func(target propagationv1alpha1.TargetCluster) bool { return target.Replicas != nil }) {
+	replicas := func(target propagationv1alpha1.TargetCluster) bool { return target.Replicas != nil }
+	if ptr.Deref(observed.Spec.PropagateDeps, false) || slices.ContainsFunc(observed.Spec.Clusters, replicas) {
 		fmt.Fprintln(sum, "interpreter", r.interpreterEpoch.Load())
 	} else if len(policies) == 0 {
 		return "", nil
@@ -121,6 +123,9 @@ func (r *Reconciler) render(ctx context.Context, observed *Observed, template *u
 		return Resource{}, err
 	}
 	resource.Manifest, resource.Revision = manifest, manifest.Revision
+	if resource.Dependencies, err = r.dependenciesOf(observed, template); err != nil {
+		return Resource{}, err
+	}
 	policies, err := r.overridePolicies(ctx, observed.Owner.Namespace)
 	if err != nil {
 		return Resource{}, err

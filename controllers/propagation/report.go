@@ -49,9 +49,14 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
 		return ctrl.Result{}, err
 	}
+	observed.Dependencies = r.requirements.fares(observed)
 	status := NewStatus(observed, result)
 	r.gauges.confirmed(observed, r.Clock.Now())
 	r.gauges.counted(client.ObjectKeyFromObject(object), status.Summary)
+	if r.Kind == kindDependency {
+		r.requirements.report(client.ObjectKeyFromObject(object), status)
+		return r.next(observed, plan, result)
+	}
 	if hold := r.holdStatus(object, status); hold > 0 {
 		plan.wait(hold)
 	} else if err := r.writeStatus(ctx, object, status); err != nil {

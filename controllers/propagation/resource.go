@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 	"github.com/karmada-io/karmada/pkg/util"
@@ -54,6 +55,8 @@ type Resource struct {
 	Manifest *render.Manifest
 	// Renderings are, by cluster, what gets there instead.
 	Renderings map[string]Rendering
+	// Dependencies are the resources that have to follow it.
+	Dependencies []configv1alpha1.DependentObjectReference
 	// ClaimedBy names the policy that has claimed the resource.
 	ClaimedBy string
 }
@@ -152,7 +155,7 @@ func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*
 	if err != nil {
 		return nil, readFailed(fmt.Sprintf("asking the Karmada API server for %s %s: %v", reference.APIVersion, reference.Kind, err), err)
 	}
-	if advice := scopeMismatch[r.Kind]; mapping.Scope.Name() != advice.wanted {
+	if advice, limited := scopeMismatch[r.Kind]; limited && mapping.Scope.Name() != advice.wanted {
 		return nil, &Problem{
 			Reason:  propagationv1alpha1.ReasonResourceScopeMismatch,
 			Message: fmt.Sprintf("spec.resource: %s %s %s", reference.APIVersion, reference.Kind, advice.otherwise),

@@ -66,6 +66,7 @@ func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.Propaga
 	status := &propagationv1alpha1.PropagationStatus{
 		ObservedGeneration: ptr.To(observed.Generation),
 		Summary:            summarize(rows),
+		Dependencies:       observed.Dependencies,
 	}
 	targets := len(rows)
 	rows = append(rows, removalRows(observed, result)...)

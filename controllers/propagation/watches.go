@@ -131,8 +131,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	// One bound for all kinds: it is the API server that is shared.
-	writers := make(chan struct{}, options.Writers)
-	for kind := range kinds {
+	writers, required := make(chan struct{}, options.Writers), newRequirements()
+	for _, kind := range append(slices.Collect(maps.Keys(kinds)), kindDependency) {
 		reconciler := &Reconciler{
 			Kind:          kind,
 			Client:        mgr.GetClient(),
@@ -146,6 +146,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			writers:       writers,
 			ledger:        newLedger(clock.RealClock{}),
 			gauges:        newGauges(kind),
+			requirements:  required,
 		}
 		if err := reconciler.setup(ctx, mgr, client, start, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
@@ -214,6 +215,40 @@ func resourceIndexKey(group, name string) string { return group + "/" + name }
 
 // setup registers the controller of one kind and all that wakes it.
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, startInterpreter func() error, options Options) error {
+	made := ctrl.NewControllerManagedBy(mgr).
+		Named(strings.ToLower(r.Kind)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency})
+	if _, stored := kinds[r.Kind]; stored {
+		if err := r.index(ctx, mgr); err != nil {
+			return err
+		}
+		made = made.Watches(r.newOf(r.Kind), r.onObject())
+	}
+	crds := &metav1.PartialObjectMetadata{}
+	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	return made.
+		Watches(&workv1alpha1.Work{}, r.onWork()).
+		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
+		WatchesMetadata(crds, r.onCRD()).
+		Watches(&policyv1alpha1.OverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
+		Watches(&policyv1alpha1.ClusterOverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
+		WatchesMetadata(metadataOf("ResourceInterpreterCustomization"), r.onInterpreter()).
+		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
+		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.requirements.register(r.Kind, func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
+				for _, request := range r.find(ctx, indexResource, resourceIndexKey(resource.Group, key.Name), key.Namespace) {
+					queue.Add(request)
+				}
+			})
+			// Sources are awaited before the first reconcile.
+			return startInterpreter()
+		})).
+		Complete(r)
+}
+
+// index makes the cache find objects of the kind.
+func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
 	for name, keys := range indexes {
 		err := mgr.GetFieldIndexer().IndexField(ctx, r.newOf(r.Kind), name, func(object client.Object) []string {
 			ours, _ := object.(Object)
@@ -223,29 +258,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 			return fmt.Errorf("indexing by %s: %w", name, err)
 		}
 	}
-	crds := &metav1.PartialObjectMetadata{}
-	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	return ctrl.NewControllerManagedBy(mgr).
-		Named(strings.ToLower(r.Kind)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency}).
-		Watches(r.newOf(r.Kind), r.onObject()).
-		Watches(&workv1alpha1.Work{}, r.onWork()).
-		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
-		WatchesMetadata(crds, r.onCRD()).
-		Watches(&policyv1alpha1.OverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
-		Watches(&policyv1alpha1.ClusterOverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
-		WatchesMetadata(metadataOf("ResourceInterpreterCustomization"), r.onInterpreter()).
-		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
-		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
-				for _, request := range r.find(ctx, client.MatchingFields{indexResource: resourceIndexKey(resource.Group, key.Name)}, client.InNamespace(key.Namespace)) {
-					queue.Add(request)
-				}
-			})
-			// Sources are awaited before the first reconcile.
-			return startInterpreter()
-		})).
-		Complete(r)
+	return nil
 }
 
 // onObject reconciles an object when a user changes it, and not when this
@@ -297,8 +310,8 @@ func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
 
 // onCluster wakes the objects that name a cluster, or might select it.
 func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	requests := r.find(ctx, client.MatchingFields{indexCluster: cluster.GetName()})
-	requests = append(requests, r.find(ctx, client.MatchingFields{indexSelects: indexSelects})...)
+	requests := r.find(ctx, indexCluster, cluster.GetName(), "")
+	requests = append(requests, r.find(ctx, indexSelects, indexSelects, "")...)
 	// Works that are still to be removed there belong to objects that may not
 	// name the cluster any more.
 	works := &workv1alpha1.WorkList{}
@@ -321,7 +334,7 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 func (r *Reconciler) onCRD() handler.EventHandler {
 	users := func(ctx context.Context, crd client.Object) []reconcile.Request {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
-		return r.find(ctx, client.MatchingFields{indexGroup: group})
+		return r.find(ctx, indexGroup, group, "")
 	}
 	wake := handler.EnqueueRequestsFromMapFunc(users)
 	return handler.Funcs{
@@ -354,7 +367,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
 			wake(deleted.Object, queue)
-			for _, request := range r.find(ctx, client.MatchingFields{indexWorkName: deleted.Object.GetName()}) {
+			for _, request := range r.find(ctx, indexWorkName, deleted.Object.GetName(), "") {
 				queue.Add(request)
 			}
 		},
@@ -372,14 +385,12 @@ func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object)
 	case *policyv1alpha1.ClusterOverridePolicy:
 		spec = policy.Spec
 	}
-	options := []client.ListOption{client.InNamespace(policy.GetNamespace())}
 	if len(spec.ResourceSelectors) == 0 {
-		return r.find(ctx, options...)
+		return r.find(ctx, "", "", policy.GetNamespace())
 	}
 	requests := []reconcile.Request{}
 	for i := range spec.ResourceSelectors {
-		group := client.MatchingFields{indexGroup: groupOfVersion(spec.ResourceSelectors[i].APIVersion)}
-		requests = append(requests, r.find(ctx, append(options, group)...)...)
+		requests = append(requests, r.find(ctx, indexGroup, groupOfVersion(spec.ResourceSelectors[i].APIVersion), policy.GetNamespace())...)
 	}
 	return requests
 }
@@ -392,21 +403,53 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	return object
 }
 
-// find lists the objects of the reconciled kind, for what is to be reconciled.
-func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	list := kinds[r.Kind].list()
+// find lists the objects of the reconciled kind, for what is to be reconciled:
+// those that an index names, if one is given, and those of a namespace, if one
+// is given.
+func (r *Reconciler) find(ctx context.Context, index, value, namespace string) []reconcile.Request {
 	requests := []reconcile.Request{}
-	err := r.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
-	if err == nil {
-		err = meta.EachListItem(list, func(object runtime.Object) error {
-			found, _ := object.(client.Object)
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(found)})
-			return nil
-		})
-	}
-	if err != nil {
-		// The cache cannot fail to list what it has an index for.
-		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake")
+	for _, key := range r.found(ctx, index, value, namespace) {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
 	}
 	return requests
+}
+
+func (r *Reconciler) found(ctx context.Context, index, value, namespace string) []types.NamespacedName {
+	keys := []types.NamespacedName{}
+	if r.Kind == kindDependency {
+		for _, key := range r.requirements.keys() {
+			object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			object.Spec.Resource = referenceOf(key)
+			// Which clusters it goes to is not looked up for this: all are woken.
+			matches := index == "" || index == indexCluster || slices.Contains(indexes[index](object), value)
+			if matches && (namespace == "" || namespace == key.Namespace) {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	list := kinds[r.Kind].list()
+	options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy}
+	if index != "" {
+		options = append(options, client.MatchingFields{index: value})
+	}
+	if err := r.Client.List(ctx, list, options...); err != nil {
+		// The cache cannot fail to list what it has an index for.
+		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake", "index", index, "value", value)
+	}
+	for _, object := range objectsOf(list) {
+		keys = append(keys, client.ObjectKeyFromObject(object))
+	}
+	return keys
+}
+
+// objectsOf are the objects in a list of one of our kinds.
+func objectsOf(list client.ObjectList) []Object {
+	objects := []Object{}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		object, _ := item.(Object)
+		objects = append(objects, object)
+		return nil
+	})
+	return objects
 }

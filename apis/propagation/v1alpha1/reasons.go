@@ -158,6 +158,8 @@ const (
 const (
 	// MaxClusterRows is how many rows the status has at most.
 	MaxClusterRows = 256
+	// MaxUnreadyDependencies is how many dependencies the status names at most.
+	MaxUnreadyDependencies = 16
 	// MaxMessageLength is how long the message of a row is at most, in bytes.
 	MaxMessageLength = 256
 )

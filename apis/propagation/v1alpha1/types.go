@@ -160,6 +160,13 @@ type PropagationSpec struct {
 	// +optional
 	Suspension Suspension `json:"suspension,omitempty,omitzero"`
 
+	// propagateDeps has the ConfigMaps, Secrets, ServiceAccounts and claims that
+	// the resource needs, and whatever else Karmada's resource interpreter names,
+	// follow it to the same clusters. They follow changes, are shared between
+	// objects, and go away with the last one that needs them.
+	// +optional
+	PropagateDeps *bool `json:"propagateDeps,omitempty"`
+
 	// aggregateStatus says whether the status that the clusters report is
 	// aggregated onto the resource in the control plane, as Karmada does for
 	// resources that a policy propagates. It is, unless this is false, for every
@@ -279,6 +286,11 @@ type PropagationStatus struct {
 	// +optional
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
 
+	// dependencies says how the resources fare that follow the resource, when
+	// propagateDeps is true.
+	// +optional
+	Dependencies *Dependencies `json:"dependencies,omitempty"`
+
 	// omitted counts the clusters that have no row because there are more than
 	// 256. The summary counts them all.
 	// +kubebuilder:validation:Minimum=0
@@ -327,6 +339,59 @@ type Summary struct {
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Unreachable *int32 `json:"unreachable,omitempty"`
+}
+
+// Dependencies counts the resources that follow the named one.
+type Dependencies struct {
+	// total is the number of resources that the resource needs.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Total *int32 `json:"total,omitempty"`
+
+	// ready is the number of those that every cluster has confirmed, or gets by
+	// another way.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Ready *int32 `json:"ready,omitempty"`
+
+	// unready names those that are not ready, and why, 16 at most.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Unready []UnreadyDependency `json:"unready,omitempty"`
+}
+
+// UnreadyDependency is a resource that does not follow everywhere.
+type UnreadyDependency struct {
+	// apiVersion is the group and version of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +required
+	APIVersion string `json:"apiVersion,omitempty"`
+
+	// kind is the kind of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Kind string `json:"kind,omitempty"`
+
+	// name is the name of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// reason is that of the worst cluster, or of the resource itself.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	Reason string `json:"reason,omitempty"`
+
+	// message says in a sentence why, 256 bytes at most.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Health is what a cluster says of the health of the resource.

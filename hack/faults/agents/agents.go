@@ -34,7 +34,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -143,6 +145,10 @@ func (a *Agents) Serve(ctx context.Context) error {
 	defer group.Wait()
 	for event := range watching.ResultChan() {
 		work, ok := event.Object.(*workv1alpha1.Work)
+		if !ok && ctx.Err() != nil {
+			// How a watch ends that is ended.
+			return nil
+		}
 		if !ok {
 			return fmt.Errorf("watching Works: %w", apierrors.FromObject(event.Object))
 		}
@@ -172,13 +178,21 @@ func (a *Agents) wantsAnswer(work *workv1alpha1.Work) bool {
 	return !suspended && generation != work.Generation && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
 }
 
+// release takes the finalizer off a Work. Nobody else would, and a Work that is
+// being deleted may not change again, so it is tried more than once.
+func (a *Agents) release(ctx context.Context, work *workv1alpha1.Work) {
+	worthIt := func(err error) bool { return err != nil && ctx.Err() == nil }
+	_ = retry.OnError(retry.DefaultBackoff, worthIt, func() error {
+		return client.IgnoreNotFound(a.Client.Patch(ctx, work.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	})
+}
+
 // answer writes what an agent would. A Work that has changed meanwhile is
 // shown again by the watch, so a conflict is no failure.
 func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 	if work.DeletionTimestamp != nil {
-		controllerutil.RemoveFinalizer(work, util.ExecutionControllerFinalizer)
 		a.answered.Delete(work.UID)
-		_ = a.Client.Update(ctx, work)
+		a.release(ctx, work)
 		return
 	}
 	if a.wait(ctx) != nil {

@@ -286,6 +286,9 @@ var schemaYAML = typed.YAMLObject(`types:
           - name: preserveResourcesOnDeletion
             type:
               scalar: boolean
+          - name: propagateDeps
+            type:
+              scalar: boolean
           - name: resource
             type:
               map:
@@ -377,6 +380,38 @@ var schemaYAML = typed.YAMLObject(`types:
                 elementRelationship: associative
                 keys:
                 - type
+          - name: dependencies
+            type:
+              map:
+                fields:
+                - name: ready
+                  type:
+                    scalar: numeric
+                - name: total
+                  type:
+                    scalar: numeric
+                - name: unready
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: apiVersion
+                            type:
+                              scalar: string
+                          - name: kind
+                            type:
+                              scalar: string
+                          - name: message
+                            type:
+                              scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: reason
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
           - name: observedGeneration
             type:
               scalar: numeric
@@ -657,6 +692,9 @@ var schemaYAML = typed.YAMLObject(`types:
           - name: preserveResourcesOnDeletion
             type:
               scalar: boolean
+          - name: propagateDeps
+            type:
+              scalar: boolean
           - name: resource
             type:
               map:
@@ -748,6 +786,38 @@ var schemaYAML = typed.YAMLObject(`types:
                 elementRelationship: associative
                 keys:
                 - type
+          - name: dependencies
+            type:
+              map:
+                fields:
+                - name: ready
+                  type:
+                    scalar: numeric
+                - name: total
+                  type:
+                    scalar: numeric
+                - name: unready
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: apiVersion
+                            type:
+                              scalar: string
+                          - name: kind
+                            type:
+                              scalar: string
+                          - name: message
+                            type:
+                              scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: reason
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
           - name: observedGeneration
             type:
               scalar: numeric

@@ -51,6 +51,11 @@ type PropagationSpecApplyConfiguration struct {
 	// suspension stops changes from traveling to some or all clusters. What
 	// the clusters run stays as it is.
 	Suspension *SuspensionApplyConfiguration `json:"suspension,omitempty"`
+	// propagateDeps has the ConfigMaps, Secrets, ServiceAccounts and claims that
+	// the resource needs, and whatever else Karmada's resource interpreter names,
+	// follow it to the same clusters. They follow changes, are shared between
+	// objects, and go away with the last one that needs them.
+	PropagateDeps *bool `json:"propagateDeps,omitempty"`
 	// aggregateStatus says whether the status that the clusters report is
 	// aggregated onto the resource in the control plane, as Karmada does for
 	// resources that a policy propagates. It is, unless this is false, for every
@@ -114,6 +119,14 @@ func (b *PropagationSpecApplyConfiguration) WithPreserveResourcesOnDeletion(valu
 // If called multiple times, the Suspension field is set to the value of the last call.
 func (b *PropagationSpecApplyConfiguration) WithSuspension(value *SuspensionApplyConfiguration) *PropagationSpecApplyConfiguration {
 	b.Suspension = value
+	return b
+}
+
+// WithPropagateDeps sets the PropagateDeps field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PropagateDeps field is set to the value of the last call.
+func (b *PropagationSpecApplyConfiguration) WithPropagateDeps(value bool) *PropagationSpecApplyConfiguration {
+	b.PropagateDeps = &value
 	return b
 }
 
