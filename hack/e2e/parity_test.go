@@ -21,7 +21,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -199,7 +198,7 @@ func TestOverridesAreKarmadas(t *testing.T) {
 	}
 	ns.hasOverridePolicyFor("overridden", "bypolicy")
 	ns.noteWork(reference("apps/v1", "Deployment", "bypolicy"))
-	ns.hasDeploymentPolicy("bypolicy", false)
+	policy := ns.hasDeploymentPolicy("bypolicy", policyv1alpha1.ConflictAbort, false)
 	inline := ns.PropagatesReference("inline", reference("apps/v1", "Deployment", "inline")).With(func(object *DirectPropagation) {
 		for i := range object.Spec.Clusters {
 			object.Spec.Clusters[i].Overriders = ptr.To(everyOverrider())
@@ -232,6 +231,7 @@ func TestOverridesAreKarmadas(t *testing.T) {
 			t.Errorf("nothing is overridden: %s", manifests["inline"])
 		}
 	}
+	ns.policyLetsGo(policy, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "bypolicy"}})
 	overrides := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "overrides"}}
 	ns.Loses(overrides)
 	ns.eventually("without the policy, nothing is overridden", func(ctx context.Context) error {
@@ -251,7 +251,7 @@ func plainManifest(work *workv1alpha1.Work, name string) (string, error) {
 			workv1alpha2.WorkPermanentIDLabel, workv1alpha2.ResourceBindingPermanentIDLabel,
 			policyv1alpha1.PropagationPolicyPermanentIDLabel, policyv1alpha1.PropagationPolicyNameAnnotation, policyv1alpha1.PropagationPolicyNamespaceAnnotation,
 			workv1alpha2.WorkNameAnnotation, workv1alpha2.ResourceBindingNameAnnotationKey, workv1alpha2.ResourceBindingNamespaceAnnotationKey,
-			workv1alpha2.ResourceTemplateUIDAnnotation, workv1alpha2.ManagedAnnotation, workv1alpha2.ManagedLabels,
+			workv1alpha2.ResourceTemplateUIDAnnotation, workv1alpha2.ResourceTemplateGenerationAnnotationKey, workv1alpha2.ManagedAnnotation, workv1alpha2.ManagedLabels,
 		} {
 			delete(values, key)
 		}
@@ -274,14 +274,14 @@ func (ns *Namespace) hasOverridePolicyFor(names ...string) {
 }
 
 // hasDeploymentPolicy makes a policy that propagates a Deployment to all
-// members.
-func (ns *Namespace) hasDeploymentPolicy(name string, preserve bool) *policyv1alpha1.PropagationPolicy {
+// members, and leaves it there if that is wanted.
+func (ns *Namespace) hasDeploymentPolicy(name string, resolution policyv1alpha1.ConflictResolution, preserve bool) *policyv1alpha1.PropagationPolicy {
 	ns.t.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "apps/v1", Kind: "Deployment", Name: name}}
 	policy.Spec.Placement.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: namesOf(members)}
 	policy.Spec.PreserveResourcesOnDeletion = &preserve
-	policy.Spec.ConflictResolution = policyv1alpha1.ConflictOverwrite
+	policy.Spec.ConflictResolution = resolution
 	ns.Has(policy)
 	return policy
 }
@@ -301,7 +301,7 @@ func TestWrongOverrides(t *testing.T) {
 		"identity": {plaintext("/metadata/name", `"other"`), propagationv1alpha1.ReasonOverrideFailed,
 			`overrides must not change metadata.name, here from "settings" to "other"`},
 		"json": {&policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{{FieldPath: "/data/says", JSON: []policyv1alpha1.JSONPatchOperation{{SubPath: "/a", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte("1")}}}}}},
-			propagationv1alpha1.ReasonOverrideFailed, "spec.clusters, overriders of member2: Invalid JSON Document"},
+			propagationv1alpha1.ReasonOverrideFailed, "spec.clusters, overriders of member2: invalid state detected"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -548,7 +548,7 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	web := deployment("web", "web:1", 2)
 	ns.Has(web)
 	ns.noteWork(referenceTo(web))
-	policy := ns.hasDeploymentPolicy("web", true)
+	policy := ns.hasDeploymentPolicy("web", policyv1alpha1.ConflictOverwrite, true)
 	pods := map[*Member]map[types.UID]bool{}
 	for _, member := range members {
 		ns.eventually(member.Name+" runs web", func(ctx context.Context) (err error) {
@@ -563,20 +563,7 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
 			"Deployment web is already propagated to this cluster by PropagationPolicy "+ns.Name+"/web; it is taken up when that lets go")
 	}
-	ns.Loses(policy)
-	ns.eventually("the policy has let go of the resource", func(ctx context.Context) error {
-		if err := karmada.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
-			return err
-		}
-		if web.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
-			return errors.New("the resource is still claimed")
-		}
-		return nil
-	})
-	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "web-deployment"}}
-	if err := karmada.Delete(ns.ctx, binding); err != nil {
-		t.Fatal(err)
-	}
+	ns.policyLetsGo(policy, web)
 	began := time.Now()
 	p.BecomesReady()
 	t.Logf("taken up %v after the binding was deleted", time.Since(began).Round(time.Millisecond))
@@ -586,7 +573,7 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	ns.samePods(pods)
 
 	// And back: Karmada takes the Works over as they are.
-	ns.hasDeploymentPolicy("web", true)
+	policy = ns.hasDeploymentPolicy("web", policyv1alpha1.ConflictOverwrite, false)
 	for _, member := range members {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
 			"Deployment web is already propagated to this cluster by PropagationPolicy "+ns.Name+"/web; it is taken up when that lets go")
@@ -594,6 +581,7 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	p.IsDeleted()
 	ns.samePods(pods)
 	ns.throughout(3*time.Second, "its Pods stay", func(ctx context.Context) error { return ns.areSamePods(ctx, pods) })
+	ns.policyLetsGo(policy, web)
 }
 
 func (ns *Namespace) samePods(pods map[*Member]map[types.UID]bool) {
