@@ -33,7 +33,7 @@ help: ## Print this.
 		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: generate
-generate: ## Regenerate everything that is made from the Go types: deep copies, CRDs, clients, API reference.
+generate: ## Regenerate everything that is made from other files: deep copies, CRDs, clients, references, install.yaml.
 	hack/tools/generate.sh
 
 .PHONY: manifests
@@ -68,6 +68,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
 	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/...
+	go -C hack/chart test $(TESTFLAGS) ./...
 
 .PHONY: test-integration
 test-integration: ## Run the tests against a real API server and etcd, built from source at the first run.
