@@ -274,6 +274,12 @@ func TestSmallThings(t *testing.T) {
 	if r := render(t, "replicaCount=1"); r.has("PodDisruptionBudget") {
 		t.Error("one replica has a PodDisruptionBudget, which would hold up every drain")
 	}
+	r := render(t, "hostNetwork=true", "listenAddress=127.0.0.1", "---\nhostAliases: [{ip: 10.0.0.1, hostnames: [karmada]}]\nextraContainers: [{name: more, image: more}]\n")
+	r.isKnown()
+	if pod := r.pod(); !pod.HostNetwork || pod.DNSPolicy != corev1.DNSClusterFirstWithHostNet || len(pod.HostAliases) != 1 || len(pod.Containers) != 2 ||
+		pod.Containers[0].LivenessProbe.HTTPGet.Host != "127.0.0.1" || pod.Containers[0].ReadinessProbe.HTTPGet.Host != "127.0.0.1" {
+		t.Errorf("in the network of the node, the Pod is %+v", pod)
+	}
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for setting, want := range map[string]string{
 		"image.registry=registry.example.org": "registry.example.org/karmada-direct/controller-manager:" + loadChart(t).AppVersion(),
@@ -287,7 +293,7 @@ func TestSmallThings(t *testing.T) {
 	if got := render(t, "serviceAccount.create=false").pod().ServiceAccountName; got != "default" {
 		t.Errorf("without a ServiceAccount of its own, it is %q", got)
 	}
-	r := render(t, `---
+	r = render(t, `---
 extraObjects:
 - apiVersion: v1
   kind: ConfigMap
