@@ -33,7 +33,7 @@ help: ## Print this.
 		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: generate
-generate: ## Regenerate everything that is made from the Go types: deep copies, CRDs, clients, API reference.
+generate: ## Regenerate everything that is made from other files: deep copies, CRDs, clients, references, install.yaml.
 	hack/tools/generate.sh
 
 .PHONY: manifests
@@ -46,7 +46,7 @@ fmt: ## Format the Go code of every module, and sort its imports.
 
 .PHONY: vet
 vet: ## Run go vet, test files with build tags included.
-	go vet -tags integration,e2e,faults ./...
+	go vet -tags integration,e2e,e2e_helm,faults ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint over every module.
@@ -55,6 +55,15 @@ lint: ## Run golangci-lint over every module.
 .PHONY: build
 build: ## Build bin/controller-manager.
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/controller-manager ./cmd/controller-manager
+
+.PHONY: image
+image: ## Build the image for all platforms as an OCI archive, bin/image.tar, without a daemon.
+	mkdir -p bin
+	go -C hack/image run . --root ../.. --output ../../bin/image.tar --version $(VERSION)
+
+.PHONY: chart
+chart: ## Package the chart, bin/direct-propagation-<version>.tgz.
+	"$$(go -C hack/fleet run . build | tail -1)/helm" package charts/direct-propagation --destination bin
 
 ##@ Check
 
@@ -68,6 +77,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
 	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/...
+	go -C hack/chart test $(TESTFLAGS) ./...
 
 .PHONY: test-integration
 test-integration: ## Run the tests against a real API server and etcd, built from source at the first run.
@@ -77,6 +87,14 @@ test-integration: ## Run the tests against a real API server and etcd, built fro
 .PHONY: e2e
 e2e: ## Run the journeys on a real fleet: Karmada with push and pull members.
 	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
+
+.PHONY: test-image
+test-image: ## Build the image, and check what is in it.
+	go -C hack/image test -count 1 -timeout 20m $(TESTFLAGS) ./...
+
+.PHONY: e2e-helm
+e2e-helm: test-image ## Install the chart with helm into a host cluster beside Karmada, and have it do its work.
+	go test -tags e2e_helm -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e/helm/...
 
 .PHONY: faults
 faults: ## Run the long tests: members and controllers stopped, clusters leaving, storms of changes.

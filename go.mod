@@ -1,6 +1,6 @@
 module github.com/karmada-direct/karmada-direct
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/go-logr/logr v1.4.3
@@ -10,6 +10,7 @@ require (
 	github.com/prometheus/client_golang v1.23.2
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
+	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
 	k8s.io/api v0.35.4
 	k8s.io/apiextensions-apiserver v0.35.4
 	k8s.io/apimachinery v0.35.4

@@ -24,8 +24,11 @@ import (
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,20 +42,14 @@ func newInstallCommand(options *options) *cobra.Command {
 		Short: "Install or upgrade the CustomResourceDefinitions on the Karmada API server",
 		Long: `Applies the CustomResourceDefinitions of this version to the Karmada API server
 by server-side apply, and waits until they are served. Running it again changes
-nothing. They belong on the Karmada API server, never on its host cluster.`,
+nothing. Those that a newer release has installed are left as they are, so that a
+rollback loses nothing that is stored. They belong on the Karmada API server,
+never on its host cluster.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := options.restConfig()
+			server, err := options.connect()
 			if err != nil {
 				return err
-			}
-			scheme, err := newScheme()
-			if err != nil {
-				return err
-			}
-			server, err := client.New(config, client.Options{Scheme: scheme})
-			if err != nil {
-				return fmt.Errorf("connecting to the Karmada API server %s: %w", config.Host, err)
 			}
 			ctx, cancel := context.WithTimeout(command.Context(), timeout)
 			defer cancel()
@@ -70,22 +67,57 @@ func installCRDs(ctx context.Context, server client.Client, out io.Writer) error
 		return fmt.Errorf("reading the embedded CustomResourceDefinitions: %w", err)
 	}
 	for _, crd := range crds {
+		newer, err := installedByNewer(ctx, server, crd.Name)
+		if err != nil {
+			return err
+		}
+		if newer != "" {
+			fmt.Fprintf(out, "customresourcedefinition.apiextensions.k8s.io/%s left as the newer %s has installed it\n", crd.Name, newer)
+			continue
+		}
+		metav1.SetMetaDataAnnotation(&crd.ObjectMeta, installedByAnnotation, version)
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
 		if err != nil {
 			return fmt.Errorf("converting CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 		// Status belongs to the API server; applying an empty one would claim it.
 		delete(content, "status")
-		applied := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content})
-		if err := server.Apply(ctx, applied, client.FieldOwner("karmada-direct"), client.ForceOwnership); err != nil {
-			return fmt.Errorf("applying CustomResourceDefinition %s: %w", crd.Name, err)
+		if err := applyObject(ctx, server, &unstructured.Unstructured{Object: content}, out); err != nil {
+			return err
 		}
 		if err := awaitEstablished(ctx, server, crd.Name); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "customresourcedefinition.apiextensions.k8s.io/%s serverside-applied\n", crd.Name)
 	}
 	return nil
+}
+
+// installedByAnnotation tells which version has installed a CRD.
+const installedByAnnotation = "propagation.karmada-direct.io/installed-by"
+
+// installedByNewer returns which release has installed a CRD, if that is newer
+// than this one. What lies between two releases is as old as the first of them.
+func installedByNewer(ctx context.Context, server client.Client, name string) (string, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := server.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "", fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
+	}
+	by := crd.Annotations[installedByAnnotation]
+	if isNewerRelease(by, version) {
+		return by, nil
+	}
+	return "", nil
+}
+
+// isNewerRelease compares versions as `git describe` makes them. One that is
+// none, such as that of a build by hand, is neither newer nor older.
+func isNewerRelease(a, b string) bool {
+	newer, err := utilversion.ParseGeneric(a)
+	older, errOther := utilversion.ParseGeneric(b)
+	return err == nil && errOther == nil && older.LessThan(newer)
 }
 
 func awaitEstablished(ctx context.Context, server client.Client, name string) error {

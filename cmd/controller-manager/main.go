@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "golang.org/x/crypto/x509roots/fallback" // the image has no certificate authorities of its own
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,7 +57,11 @@ func newCommand() *cobra.Command {
 each of them it keeps one Work per cluster, and reports on it, cluster by
 cluster, what is applied there.
 
-It needs the CustomResourceDefinitions that "install-crds" installs.`,
+It needs the CustomResourceDefinitions that "install-crds" installs, and the
+rights that "install-rbac" gives.
+
+When the content of its kubeconfig changes, it gives its lease back and ends
+with exit status 0, to be started again with the new one.`,
 		Example: `  # Once, and again after each upgrade:
   controller-manager install-crds --kubeconfig karmada.kubeconfig
 
@@ -77,18 +82,22 @@ It needs the CustomResourceDefinitions that "install-crds" installs.`,
 			if err := options.validate(); err != nil {
 				return err
 			}
+			// Remembered before it is read, so that no change goes unseen in between.
+			kubeconfig := options.watchKubeconfig(klog.Background())
 			config, err := options.restConfig()
 			if err != nil {
 				return err
 			}
-			return run(command.Context(), config, options)
+			ctx, cancel := kubeconfig.untilChanged(command.Context())
+			defer cancel()
+			return run(ctx, config, options)
 		},
 	}
 	options.addFlags(root.Flags())
 	root.PersistentFlags().StringVar(&options.kubeconfig, "kubeconfig", "",
 		"Path to the kubeconfig of the Karmada API server. Without it, $KUBECONFIG or the identity of the Pod is used.")
 	logsv1.AddFlags(logging, root.PersistentFlags())
-	root.AddCommand(newInstallCommand(options), newVersionCommand())
+	root.AddCommand(newInstallCommand(options), newInstallRBACCommand(options), newWriteKubeconfigCommand(options), newVersionCommand())
 	return root
 }
 

@@ -21,11 +21,17 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/karmada-direct/karmada-direct/apis"
 )
 
 // What a user does with kubectl, from the first apply to the last delete.
@@ -69,20 +75,109 @@ spec:
 	ns.comeToLack(settings, members...)
 }
 
-// kubectl explain tells of every field what it is for.
+// kubectl explain tells of every field of every kind what it is for.
 func TestKubectlExplains(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	for _, field := range []string{
-		"spec", "spec.resource", "spec.resource.apiVersion", "spec.resource.kind", "spec.resource.name", "spec.clusters", "spec.clusters.name",
-		"spec.conflictResolution", "spec.preserveResourcesOnDeletion", "spec.suspension", "spec.suspension.dispatching",
-		"spec.suspension.dispatchingOnClusters", "spec.suspension.dispatchingOnClusters.clusterNames",
-		"status", "status.observedGeneration", "status.conditions", "status.omitted", "status.summary", "status.summary.progress",
-		"status.clusters", "status.clusters.name", "status.clusters.applied", "status.clusters.health", "status.clusters.reason",
-		"status.clusters.message", "status.clusters.revision", "status.clusters.lastTransitionTime",
-	} {
-		ns.kubectl("", "explain", "dp."+field).has(`(?s)KIND: +DirectPropagation\n.*DESCRIPTION:\n +\S+ \S+`)
+	crds, err := apis.CRDs()
+	if err != nil {
+		t.Fatal(err)
 	}
+	count := 0
+	for _, crd := range crds {
+		for _, version := range crd.Spec.Versions {
+			kind := strings.ToLower(crd.Spec.Names.Kind)
+			for _, field := range fieldsOf("", version.Schema.OpenAPIV3Schema) {
+				count++
+				ns.kubectl("", "explain", kind+field).
+					has(`(?s)KIND: +` + crd.Spec.Names.Kind + `\n.*DESCRIPTION:\n +\S+ \S+`).
+					lacks(`<no description|<empty>`)
+			}
+		}
+	}
+	if count < 25 {
+		t.Errorf("there are %d fields: is the search still right?", count)
+	}
+}
+
+// fieldsOf lists the paths of all fields of a schema, as kubectl explain wants
+// them. Metadata is Kubernetes' own.
+func fieldsOf(path string, schema *apiextensionsv1.JSONSchemaProps) []string {
+	for schema.Items != nil {
+		schema = schema.Items.Schema
+	}
+	var fields []string
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		if path == "" && (name == "metadata" || name == "apiVersion" || name == "kind") {
+			continue
+		}
+		property := schema.Properties[name]
+		fields = append(fields, path+"."+name)
+		fields = append(fields, fieldsOf(path+"."+name, &property)...)
+	}
+	return fields
+}
+
+// What is asked of the API server before anything is done: a difference, and
+// whether it would take a change.
+func TestKubectlTriesFirst(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	manifest := func(clusters string) string {
+		return fmt.Sprintf(`
+apiVersion: propagation.karmada-direct.io/v1alpha1
+kind: DirectPropagation
+metadata: {name: settings}
+spec:
+  resource: {apiVersion: v1, kind: ConfigMap, name: settings}
+  clusters: %s
+`, clusters)
+	}
+	ns.noteWork(reference("v1", "ConfigMap", "settings"))
+	const name = "directpropagation.propagation.karmada-direct.io/settings"
+	ns.kubectl(manifest("[{name: member1}]"), "apply", "--dry-run=server", "-f", "-").prints(name + " created (server dry run)")
+	ns.kubectl("", "get", "dp").has("No resources found")
+	ns.kubectl(manifest("[{name: member1}]"), "apply", "--server-side", "-f", "-").prints(name + " serverside-applied")
+
+	ns.kubectl(manifest("[{name: member1}]"), "diff", "--server-side", "-f", "-").prints("")
+	ns.kubectlFails(manifest("[{name: member1}, {name: member2}]"), "diff", "--server-side", "-f", "-").
+		has(`(?m)^\+  - name: member2$`).lacks(`(?m)^[-+] *(status|conditions)`)
+	ns.kubectlFails(manifest("[{name: member1}, {name: member1}]"), "apply", "--server-side", "--dry-run=server", "-f", "-").has(`(?i)duplicate`)
+	ns.kubectlFails(manifest("[]"), "apply", "--server-side", "--dry-run=server", "-f", "-").has(`spec.clusters`)
+	ns.kubectlFails(manifest("[{name: member1, weight: 2}]"), "apply", "--server-side", "--dry-run=server", "-f", "-").has(`weight`)
+	ns.kubectl("", "get", "dp", "settings", "--output=jsonpath={.spec.clusters[*].name}").prints("member1")
+}
+
+// What is installed by kubectl is the same as what the program installs, in one
+// file or by kustomize.
+func TestKubectlInstalls(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	base := filepath.Join(repositoryRoot(t), "cmd", "controller-manager", "install")
+	whole := ns.kubectlWithout("", "apply", "--server-side", "--dry-run=server", "-f", filepath.Join(base, "install.yaml")).
+		has(`customresourcedefinition\S+/directpropagations.propagation.karmada-direct.io serverside-applied \(server dry run\)`).
+		has(`clusterrole\S+/karmada-direct serverside-applied`).
+		has(`serviceaccount/karmada-direct serverside-applied`)
+	parts := ns.kubectlWithout("", "apply", "--server-side", "--dry-run=server", "-k", base)
+	if lines(whole.text) != lines(parts.text) {
+		t.Errorf("install.yaml installs\n%sand the kustomization\n%s", whole.text, parts.text)
+	}
+}
+
+// lines sorts the lines of a text.
+func lines(text string) string {
+	list := strings.Split(strings.TrimSpace(text), "\n")
+	slices.Sort(list)
+	return strings.Join(list, "\n")
+}
+
+func repositoryRoot(t *testing.T) string {
+	t.Helper()
+	root, err := repository(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
 }
 
 // output is what kubectl has printed.
@@ -92,18 +187,40 @@ type output struct {
 	text string
 }
 
-// kubectl runs kubectl as a user of the Karmada API server would.
+// kubectl runs kubectl as a user of the Karmada API server would, in the test's
+// own namespace.
 func (ns *Namespace) kubectl(input string, arguments ...string) output {
 	ns.t.Helper()
-	command := exec.CommandContext(ns.ctx, filepath.Join(ground.Bin, "kubectl"), append([]string{"--kubeconfig", ground.kubeconfig("karmada"), "--namespace", ns.Name}, arguments...)...)
+	return ns.kubectlWithout(input, append([]string{"--namespace", ns.Name}, arguments...)...)
+}
+
+// kubectlWithout does not say a namespace.
+func (ns *Namespace) kubectlWithout(input string, arguments ...string) output {
+	ns.t.Helper()
+	printed, err := ns.runKubectl(input, arguments...)
+	if err != nil {
+		ns.t.Fatalf("%s: %v\n%s\n%s", printed.what, err, printed.text, ns.dump())
+	}
+	return printed
+}
+
+// kubectlFails runs what must fail, or find a difference.
+func (ns *Namespace) kubectlFails(input string, arguments ...string) output {
+	ns.t.Helper()
+	printed, err := ns.runKubectl(input, append([]string{"--namespace", ns.Name}, arguments...)...)
+	if err == nil {
+		ns.t.Errorf("%s did not fail, but printed\n%s", printed.what, printed.text)
+	}
+	return printed
+}
+
+func (ns *Namespace) runKubectl(input string, arguments ...string) (output, error) {
+	command := exec.CommandContext(ns.ctx, filepath.Join(ground.Bin, "kubectl"), append([]string{"--kubeconfig", ground.kubeconfig("karmada")}, arguments...)...)
 	command.Stdin = strings.NewReader(input)
 	var printed bytes.Buffer
 	command.Stdout, command.Stderr = &printed, &printed
-	what := "kubectl " + strings.Join(arguments, " ")
-	if err := command.Run(); err != nil {
-		ns.t.Fatalf("%s: %v\n%s\n%s", what, err, printed.String(), ns.dump())
-	}
-	return output{ns: ns, what: what, text: printed.String()}
+	err := command.Run()
+	return output{ns: ns, what: "kubectl " + strings.Join(arguments, " "), text: printed.String()}, err
 }
 
 // prints checks the whole output.
@@ -119,6 +236,15 @@ func (o output) has(pattern string) output {
 	o.ns.t.Helper()
 	if !regexp.MustCompile(pattern).MatchString(o.text) {
 		o.ns.t.Errorf("%s printed\n%s\nwithout %s", o.what, o.text, pattern)
+	}
+	return o
+}
+
+// lacks checks that nothing in the output matches a pattern.
+func (o output) lacks(pattern string) output {
+	o.ns.t.Helper()
+	if found := regexp.MustCompile(pattern).FindString(o.text); found != "" {
+		o.ns.t.Errorf("%s printed\n%s\nwith %s", o.what, o.text, found)
 	}
 	return o
 }

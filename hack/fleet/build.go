@@ -27,6 +27,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 )
@@ -47,10 +48,7 @@ type recipe struct {
 	ldflags  []string // -X values
 }
 
-const (
-	kubernetesModule = "k8s.io/kubernetes"
-	karmadaModule    = "github.com/karmada-io/karmada"
-)
+const karmadaModule = "github.com/karmada-io/karmada"
 
 var recipes = []recipe{
 	{
@@ -69,6 +67,21 @@ var recipes = []recipe{
 		},
 	},
 	{module: "kwok", packages: []string{"."}, shows: "kwok"},
+	{
+		module:   "helm",
+		packages: []string{"helm.sh/helm/v3/cmd/helm"},
+		shows:    "helm",
+		ldflags: []string{
+			// What it says it is, and which Kubernetes charts are rendered for
+			// when there is none to ask.
+			"helm.sh/helm/v3/internal/version.version={helm.sh/helm/v3}",
+			"helm.sh/helm/v3/internal/version.metadata=",
+			"helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
+			"helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={k8s.io/client-go minor}",
+			"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
+			"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor={k8s.io/client-go minor}",
+		},
+	},
 }
 
 // links are the names by which the components program is called.
@@ -193,25 +206,26 @@ func (r recipe) build(ctx context.Context, sources, bin string, out *progress) e
 	return nil
 }
 
+// placeholder stands in an -X value for the version of a module, or for the
+// minor part of it.
+var placeholder = regexp.MustCompile(`\{([^ }]+)( minor)?\}`)
+
 // linkerFlags fills the versions of the module's requirements into the -X
 // values. Symbols for debuggers are left out: they double the size.
 func (r recipe) linkerFlags(ctx context.Context, dir string) (string, error) {
 	flags := "-s -w"
-	if len(r.ldflags) == 0 {
-		return flags, nil
-	}
-	var pairs []string
-	for _, module := range []string{kubernetesModule, karmadaModule} {
-		version, err := goList(ctx, dir, "{{.Version}}", module)
-		if err != nil {
-			return "", err
-		}
-		minor := strings.Split(version, ".")[1]
-		pairs = append(pairs, "{"+module+"}", version, "{"+module+" minor}", minor)
-	}
-	values := strings.NewReplacer(pairs...)
 	for _, value := range r.ldflags {
-		flags += " -X " + values.Replace(value)
+		for _, match := range placeholder.FindAllStringSubmatch(value, -1) {
+			version, err := goList(ctx, dir, "{{.Version}}", match[1])
+			if err != nil {
+				return "", err
+			}
+			if match[2] != "" {
+				version = strings.Split(version, ".")[1]
+			}
+			value = strings.ReplaceAll(value, match[0], version)
+		}
+		flags += " -X " + value
 	}
 	return flags, nil
 }

@@ -60,6 +60,7 @@ func TestHashSourcesFollowsEveryFile(t *testing.T) {
 	write("components/go.mod", "module a")
 	write("components/sub/main.go", "package main")
 	write("kwok/go.mod", "module b")
+	write("helm/go.mod", "module c")
 	first := hash()
 	if hash() != first {
 		t.Error("the hash changes by itself")

@@ -116,6 +116,7 @@ If something fails, up says what, shows the end of its log, and ends what it
 started. The folder stays for a look at the logs, until "fleet down".`,
 		Example: `  fleet up
   fleet up --name big --members a=push,b=push,c=pull
+  fleet up --host   # with a cluster to install charts into
   fleet up --component-arg karmada-controller-manager=--concurrent-work-syncs=50
   fleet up --component-arg kube-apiserver=--v=4   # of all API servers`,
 		Args: cobra.NoArgs,
@@ -130,11 +131,12 @@ started. The folder stays for a look at the logs, until "fleet down".`,
 			if options.config.ComponentArgs, err = parseComponentArgs(componentArgs); err != nil {
 				return err
 			}
-			options.explicit = cmd.Flags().Changed("members") || cmd.Flags().Changed("component-arg")
+			options.explicit = cmd.Flags().Changed("members") || cmd.Flags().Changed("host") || cmd.Flags().Changed("component-arg")
 			return up(cmd.Context(), options, newProgress(os.Stdout))
 		},
 	}
 	cmd.Flags().StringVar(&members, "members", defaultMembers, "members and how Karmada reaches them, push or pull")
+	cmd.Flags().BoolVar(&options.config.Host, "host", false, "add the cluster that Karmada's own Pods would run in, for what is installed beside them")
 	cmd.Flags().StringArrayVar(&componentArgs, "component-arg", nil, "extra argument as COMPONENT=--flag=value, for a process or for all of a program; repeatable")
 	cmd.Flags().BoolVar(&options.keepOnFailure, "keep-on-failure", false, "leave running what was started when something fails")
 	return cmd

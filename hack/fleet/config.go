@@ -50,8 +50,11 @@ type ComponentArg struct {
 
 // Config is what the user of `fleet up` decides.
 type Config struct {
-	Name          string         `json:"name"`
-	Members       []Member       `json:"members"`
+	Name    string   `json:"name"`
+	Members []Member `json:"members"`
+	// Host adds the cluster that Karmada's own Pods would run in. Karmada here
+	// runs as processes, so that cluster is empty, and no member.
+	Host          bool           `json:"host,omitempty"`
 	ComponentArgs []ComponentArg `json:"componentArgs,omitempty"`
 }
 
@@ -74,7 +77,7 @@ func parseMembers(s string) ([]Member, error) {
 			mode = string(Push)
 		}
 		switch {
-		case name == groupKarmada || name == programEtcd:
+		case name == groupKarmada || name == groupHost || name == programEtcd:
 			return nil, fmt.Errorf("member name %q is taken by the control plane's own processes", name)
 		case !namePattern.MatchString(name):
 			return nil, fmt.Errorf("member name %q: want lower-case letters, digits and dashes, a letter first, at most 48 characters", name)

@@ -50,7 +50,7 @@ func (s *State) memberTasks(m Member) []task {
 	}
 	return []task{
 		{name: m.Name + "'s nodes", needs: []string{plane{name: m.Name}.apiServer()}, run: func(ctx context.Context) error {
-			return s.addNodes(ctx, m)
+			return s.addNodes(ctx, m.Name)
 		}},
 		{name: m.Name + " is registered and Ready", needs: registered, run: func(ctx context.Context) error {
 			return s.register(ctx, m)
@@ -61,15 +61,25 @@ func (s *State) memberTasks(m Member) []task {
 // karmadaNamespace is where Karmada keeps what it needs on a member.
 const karmadaNamespace = "karmada-cluster"
 
+// hostTasks give the host cluster its nodes.
+func (s *State) hostTasks() []task {
+	if !s.Host {
+		return nil
+	}
+	return []task{{name: "the host cluster's nodes", needs: []string{plane{name: groupHost}.apiServer()}, run: func(ctx context.Context) error {
+		return s.addNodes(ctx, groupHost)
+	}}}
+}
+
 // addNodes makes nodes that kwok plays the kubelets of. They have room for
 // every Pod.
-func (s *State) addNodes(ctx context.Context, m Member) error {
-	client, err := s.client(m.Name)
+func (s *State) addNodes(ctx context.Context, cluster string) error {
+	client, err := s.client(cluster)
 	if err != nil {
 		return err
 	}
 	for i := range nodesPerMember {
-		name := fmt.Sprintf("%s-node%d", m.Name, i+1)
+		name := fmt.Sprintf("%s-node%d", cluster, i+1)
 		node := object("v1", "Node", "", name, nil)
 		node.SetAnnotations(map[string]string{"kwok.x-k8s.io/node": "fake"})
 		node.SetLabels(map[string]string{

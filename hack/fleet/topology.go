@@ -44,6 +44,8 @@ const (
 	// groupKarmada is the group of the Karmada control plane's processes; a
 	// member's processes are in the group of the member's name.
 	groupKarmada = "karmada"
+	// groupHost is the group of the host cluster's processes, and its context.
+	groupHost = "host"
 	// karmadaContext is the kubeconfig context of the Karmada API server, the
 	// name that Karmada's own scripts use.
 	karmadaContext = "karmada-apiserver"
@@ -106,6 +108,9 @@ func topology(config Config, dir string, nextPort func() int) ([]*Process, error
 	t := &layout{dir: dir, nextPort: nextPort}
 	etcd := t.etcd()
 	t.karmada(t.plane(groupKarmada, etcd.Port))
+	if config.Host {
+		t.cluster(t.plane(groupHost, etcd.Port))
+	}
 	for _, member := range config.Members {
 		t.member(member, t.plane(member.Name, etcd.Port))
 	}
@@ -195,7 +200,7 @@ func (t *layout) karmada(p plane) {
 		"--proxy-client-cert-file="+p.file("front-proxy-client.crt"),
 		"--proxy-client-key-file="+p.file("front-proxy-client.key"),
 	)
-	t.kubeControllerManager(p, "--controllers=namespace,garbagecollector,serviceaccount-token,ttl-after-finished")
+	t.kubeControllerManager(p, "--controllers=namespace,garbagecollector,serviceaccount-token,ttl-after-finished,clusterrole-aggregation")
 	t.aggregatedAPIServer(p)
 
 	t.karmadaController(p, programKarmadaControllerManager)
@@ -266,8 +271,16 @@ func (t *layout) aggregatedAPIServer(p plane) {
 	})
 }
 
-// member is a whole Kubernetes cluster but for kubelets, which kwok plays.
+// member is a cluster that Karmada knows.
 func (t *layout) member(m Member, p plane) {
+	t.cluster(p)
+	if m.Mode == Pull {
+		t.agent(p)
+	}
+}
+
+// cluster is a whole Kubernetes cluster but for kubelets, which kwok plays.
+func (t *layout) cluster(p plane) {
 	t.apiServer(p)
 	t.kubeControllerManager(p, "--controllers=*")
 
@@ -293,9 +306,6 @@ func (t *layout) member(m Member, p plane) {
 			"--server-address=" + address(port),
 		},
 	})
-	if m.Mode == Pull {
-		t.agent(p)
-	}
 }
 
 // agent registers its member with Karmada and applies Works there.

@@ -62,6 +62,24 @@ func TestTopologyNamesProcesses(t *testing.T) {
 	}
 }
 
+func TestTopologyAddsAHostCluster(t *testing.T) {
+	port := firstPort - 1
+	config := Config{Name: "demo", Members: []Member{{Name: "member1", Mode: Push}}, Host: true}
+	processes, err := topology(config, "/fleet", func() int { port++; return port })
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := processNames(processes)
+	want := []string{"host-kube-apiserver", "host-kube-controller-manager", "host-kube-scheduler", "host-kwok"}
+	first := slices.Index(names, want[0])
+	if first < 0 || !slices.Equal(names[first:first+len(want)], want) {
+		t.Errorf("processes %v, want %v among them", names, want)
+	}
+	if host, err := selectProcesses(processes, []string{groupHost}); err != nil || len(host) != len(want) {
+		t.Errorf("the group %s has %v, %v", groupHost, processNames(host), err)
+	}
+}
+
 func TestTopologyUsesEachPortOnce(t *testing.T) {
 	seen := map[int]string{}
 	for _, p := range layOut(t) {

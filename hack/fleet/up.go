@@ -112,11 +112,15 @@ func (s *State) accepts(options upOptions) error {
 		return nil
 	}
 	sameMembers := formatMembers(s.Members) == formatMembers(options.config.Members)
-	if sameMembers && slices.Equal(s.ComponentArgs, options.config.ComponentArgs) {
+	if sameMembers && s.Host == options.config.Host && slices.Equal(s.ComponentArgs, options.config.ComponentArgs) {
 		return nil
 	}
-	return fmt.Errorf("fleet %s exists with members %s and component arguments %s; to change them, end it with `fleet down` first",
-		s.Name, formatMembers(s.Members), formatComponentArgs(s.ComponentArgs))
+	host := "no host cluster"
+	if s.Host {
+		host = "a host cluster"
+	}
+	return fmt.Errorf("fleet %s exists with members %s, %s and component arguments %s; to change them, end it with `fleet down` first",
+		s.Name, formatMembers(s.Members), host, formatComponentArgs(s.ComponentArgs))
 }
 
 // bringUp starts what does not run and installs what is not there.
@@ -193,7 +197,7 @@ func failedIf(p *Process, err error) error {
 // setupTasks are what there is to do besides starting processes. Each does
 // nothing where it was done before.
 func (s *State) setupTasks(out *progress) []task {
-	tasks := s.karmadaTasks()
+	tasks := append(s.karmadaTasks(), s.hostTasks()...)
 	for _, m := range s.Members {
 		tasks = append(tasks, s.memberTasks(m)...)
 	}
@@ -213,6 +217,9 @@ func (s *State) setupTasks(out *progress) []task {
 // have none.
 func (s *State) writeCredentials() error {
 	contexts := map[string]string{groupKarmada: karmadaContext}
+	if s.Host {
+		contexts[groupHost] = groupHost
+	}
 	for _, m := range s.Members {
 		contexts[m.Name] = m.Name
 	}
@@ -251,6 +258,9 @@ Try it:
   export PATH=%s:$PATH
   export KUBECONFIG=%s
   kubectl get clusters`, s.Bin, s.kubeconfig(groupKarmada))
+	if s.Host {
+		out.println("  kubectl --kubeconfig %s get nodes   # the host cluster", s.kubeconfig(groupHost))
+	}
 	for _, m := range s.Members {
 		out.println("  kubectl --kubeconfig %s get nodes   # %s, %s", s.kubeconfig(m.Name), m.Name, m.Mode)
 	}

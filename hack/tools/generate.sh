@@ -13,8 +13,9 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-# Regenerates, in place, what is made from the Go types of apis/. Without
-# arguments all of it, else the named parts: deepcopy, crds, clients, reference.
+# Regenerates, in place, what is made from the Go types of apis/, and what is made
+# from that in turn. Without arguments all of it, else the named parts: deepcopy,
+# crds, clients, reference, install.
 # The tools are built from the versions that hack/tools/go.mod pins; nothing is
 # downloaded but Go modules.
 set -o errexit -o nounset -o pipefail
@@ -85,16 +86,36 @@ reference() {
     --log-level ERROR
 }
 
-(( $# > 0 )) || set -- deepcopy crds clients reference
-go -C hack/tools build -o "${bin}/" tool ./modelschema
+# What is installed on the Karmada API server, in whole files for kubectl and
+# GitOps; and the pages that quote or list what other files say.
+install() {
+  local dir=cmd/controller-manager/install
+  {
+    echo "# Generated from apis/crds. Belongs on the Karmada API server, never on its host cluster."
+    cat apis/crds/*.yaml
+  } >"${dir}/crds.yaml"
+  {
+    cat "${dir}/crds.yaml"
+    local part
+    for part in controller propagated account users; do
+      echo "---"
+      cat "${dir}/${part}.yaml"
+    done
+  } >"${dir}/install.yaml"
+  "${bin}/chartdocs" readme charts/direct-propagation
+  "${bin}/chartdocs" quote docs/install.md
+}
+
+(( $# > 0 )) || set -- deepcopy crds clients reference install
+go -C hack/tools build -o "${bin}/" tool ./modelschema ./chartdocs
 for part in "$@"; do
   case ${part} in
-  deepcopy | crds | clients | reference)
+  deepcopy | crds | clients | reference | install)
     echo "generating ${part}"
     "${part}"
     ;;
   *)
-    echo "unknown part ${part}; parts are deepcopy, crds, clients, reference" >&2
+    echo "unknown part ${part}; parts are deepcopy, crds, clients, reference, install" >&2
     exit 2
     ;;
   esac

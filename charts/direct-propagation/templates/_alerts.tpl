@@ -1,0 +1,47 @@
+{{/* The alerts. What stands in `{{"{{"}} … {{"}}"}}` is Prometheus' to fill in; a runbook is an
+anchor of docs/troubleshooting.md. */}}
+{{- define "dp.alerts" -}}
+{{- $of := include "dp.metricsSelector" . -}}
+- alert: KarmadaDirectNoLeader
+  expr: {{ printf `sum(leader_election_master_status{name="karmada-direct",%[1]s}) < 1 or absent(leader_election_master_status{name="karmada-direct",%[1]s})` $of | quote }}
+  for: 5m
+  severity: critical
+  summary: No replica of Karmada Direct works
+  description: Clusters keep what they run, but no change reaches them.
+  runbook: no-replica-works
+- alert: KarmadaDirectTrouble
+  expr: {{ printf `sum by (kind, reason) (increase(karmada_direct_reconcile_errors_total{%[1]s}[10m])) > 0` $of | quote }}
+  for: 15m
+  severity: warning
+  summary: "{{"{{ $labels.kind }}"}}: {{"{{ $labels.reason }}"}}"
+  description: {{ printf "Some objects of kind %s have ended with %s for a quarter of an hour." "{{ $labels.kind }}" "{{ $labels.reason }}" | quote }}
+  runbook: {{ "{{ $labels.reason | toLower }}" | quote }}
+- alert: KarmadaDirectClusterFailed
+  expr: {{ printf `sum by (kind) (karmada_direct_clusters{state="failed",%[1]s}) > 0` $of | quote }}
+  for: 15m
+  severity: warning
+  summary: Clusters cannot get what they should run
+  description: {{ printf "In %s rows of objects of kind %s, a cluster refuses a resource or may not get it." "{{ $value }}" "{{ $labels.kind }}" | quote }}
+  runbook: one-cluster
+- alert: KarmadaDirectClusterUnreachable
+  expr: {{ printf `sum by (kind) (karmada_direct_clusters{state="unreachable",%[1]s}) > 0` $of | quote }}
+  for: 15m
+  severity: warning
+  summary: Clusters are out of contact
+  description: {{ printf "In %s rows of objects of kind %s, what the cluster runs is not known." "{{ $value }}" "{{ $labels.kind }}" | quote }}
+  runbook: clusternotready
+- alert: KarmadaDirectClusterPending
+  expr: {{ printf `sum by (kind) (karmada_direct_clusters{state="pending",%[1]s}) > 0` $of | quote }}
+  for: 1h
+  severity: warning
+  summary: Clusters do not answer
+  description: {{ printf "In %s rows of objects of kind %s, a cluster has not confirmed what it was sent." "{{ $value }}" "{{ $labels.kind }}" | quote }}
+  runbook: applying
+- alert: KarmadaDirectSlowConfirmation
+  expr: {{ printf `histogram_quantile(0.9, sum by (kind, le) (rate(karmada_direct_confirmation_seconds_bucket{%[1]s}[15m]))) > 60` $of | quote }}
+  for: 30m
+  severity: warning
+  summary: Clusters confirm slowly
+  description: {{ printf "One in ten confirmations of objects of kind %s takes longer than %s seconds." "{{ $labels.kind }}" "{{ $value }}" | quote }}
+  runbook: applying
+{{- end }}

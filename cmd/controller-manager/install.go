@@ -1,0 +1,228 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// installed are the manifests that belong on the Karmada API server, besides
+// the CRDs.
+//
+//go:embed install/controller.yaml install/propagated.yaml install/account.yaml install/users.yaml
+var installed embed.FS
+
+const (
+	// account is the name of the controller's ServiceAccount on the Karmada API
+	// server, and of its roles.
+	account = "karmada-direct"
+	// propagatedRole is the ClusterRole that names the kinds that are propagated.
+	propagatedRole = "karmada-direct-propagated"
+)
+
+// connect makes a client of the Karmada API server.
+func (o *options) connect() (client.Client, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	server, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the Karmada API server %s: %w", config.Host, err)
+	}
+	return server, nil
+}
+
+func newInstallRBACCommand(options *options) *cobra.Command {
+	timeout := time.Minute
+	propagated := []string{"*.*"}
+	command := &cobra.Command{
+		Use:   "install-rbac",
+		Short: "Install or upgrade the roles on the Karmada API server",
+		Long: `Applies to the Karmada API server, by server-side apply: the ServiceAccount
+karmada-direct and the roles that the controller needs, and what the API server
+adds to its roles view, edit and admin. Running it again changes nothing. They
+belong on the Karmada API server, never on its host cluster.`,
+		Example: `  # Only Deployments and ConfigMaps shall be propagated:
+  controller-manager install-rbac --kubeconfig karmada.kubeconfig --propagated=deployments.apps,configmaps`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			objects, err := rbacObjects(options.leaseNamespace, propagated)
+			if err != nil {
+				return err
+			}
+			server, err := options.connect()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(command.Context(), timeout)
+			defer cancel()
+			for _, object := range objects {
+				if err := applyObject(ctx, server, object, command.OutOrStdout()); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	command.Flags().StringSliceVar(&propagated, "propagated", propagated,
+		`Kinds that the controller may propagate, as RESOURCE.GROUP: "deployments.apps", "configmaps", "*.apps"; "*.*" for all.`)
+	addNamespaceFlag(command, options)
+	command.Flags().DurationVar(&timeout, "timeout", timeout, "How long to try.")
+	return command
+}
+
+func addNamespaceFlag(command *cobra.Command, options *options) {
+	command.Flags().StringVar(&options.leaseNamespace, "namespace", options.leaseNamespace,
+		"Namespace of the controller's ServiceAccount and of its lease, on the Karmada API server.")
+}
+
+// applyObject writes an object by server-side apply.
+func applyObject(ctx context.Context, server client.Client, object *unstructured.Unstructured, out io.Writer) error {
+	kind := object.GroupVersionKind()
+	applied := client.ApplyConfigurationFromUnstructured(object)
+	if err := server.Apply(ctx, applied, client.FieldOwner("karmada-direct"), client.ForceOwnership); err != nil {
+		return fmt.Errorf("applying %s %s: %w", kind.Kind, object.GetName(), err)
+	}
+	named := strings.TrimSuffix(strings.ToLower(kind.Kind)+"."+kind.Group, ".")
+	fmt.Fprintf(out, "%s/%s serverside-applied\n", named, object.GetName())
+	return nil
+}
+
+// rbacObjects are the ServiceAccount and the roles, for a controller in a
+// namespace that propagates certain kinds.
+func rbacObjects(namespace string, propagated []string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	// The account comes after the roles that it is bound to.
+	for _, name := range []string{"controller", "propagated", "account", "users"} {
+		data, err := installed.ReadFile("install/" + name + ".yaml")
+		if err != nil {
+			return nil, fmt.Errorf("reading the embedded manifests: %w", err)
+		}
+		decoded, err := decodeAll(data)
+		if err != nil {
+			return nil, fmt.Errorf("decoding the embedded manifest %s: %w", name, err)
+		}
+		objects = append(objects, decoded...)
+	}
+	for _, object := range objects {
+		place(object, namespace)
+		if object.GetName() == propagatedRole && object.GetKind() == "ClusterRole" {
+			if err := narrow(object, propagated); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return objects, nil
+}
+
+func decodeAll(data []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data))
+	for {
+		object := &unstructured.Unstructured{}
+		switch err := decoder.Decode(&object.Object); {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, err
+		case len(object.Object) > 0:
+			objects = append(objects, object)
+		}
+	}
+}
+
+// place puts an object, and who it speaks of, into a namespace.
+func place(object *unstructured.Unstructured, namespace string) {
+	if object.GetNamespace() != "" {
+		object.SetNamespace(namespace)
+	}
+	subjects, _, _ := unstructured.NestedSlice(object.Object, "subjects")
+	for _, subject := range subjects {
+		if subject, ok := subject.(map[string]any); ok {
+			subject["namespace"] = namespace
+		}
+	}
+	if subjects != nil {
+		object.Object["subjects"] = subjects
+	}
+}
+
+// narrow gives a role each of its rules once per API group of the given kinds,
+// with their names in the place of the asterisk: a rule on "*" becomes one on
+// "deployments", a rule on "*/status" one on "deployments/status".
+func narrow(role *unstructured.Unstructured, kinds []string) error {
+	resources := map[string][]string{}
+	for _, kind := range kinds {
+		parsed := schema.ParseGroupResource(kind)
+		if parsed.Resource == "" {
+			return fmt.Errorf("--propagated: %q names no resource; want RESOURCE.GROUP, as in deployments.apps", kind)
+		}
+		resources[parsed.Group] = append(resources[parsed.Group], parsed.Resource)
+	}
+	groups := make([]string, 0, len(resources))
+	for group := range resources {
+		groups = append(groups, group)
+	}
+	slices.Sort(groups)
+	templates, _, err := unstructured.NestedSlice(role.Object, "rules")
+	if err != nil {
+		return fmt.Errorf("reading the rules of ClusterRole %s: %w", role.GetName(), err)
+	}
+	var rules []any
+	for _, template := range templates {
+		rule, _ := template.(map[string]any)
+		for _, group := range groups {
+			rules = append(rules, map[string]any{
+				"apiGroups": []any{group},
+				"resources": inPlaceOfAsterisk(rule["resources"], resources[group]),
+				"verbs":     rule["verbs"],
+			})
+		}
+	}
+	role.Object["rules"] = rules
+	return nil
+}
+
+func inPlaceOfAsterisk(templates any, names []string) []any {
+	var resources []any
+	list, _ := templates.([]any)
+	for _, template := range list {
+		for _, name := range names {
+			resources = append(resources, strings.Replace(fmt.Sprint(template), "*", name, 1))
+		}
+	}
+	return resources
+}

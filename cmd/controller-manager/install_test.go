@@ -1,0 +1,139 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// typed reads an object as the API server would, complaining of what it does
+// not know.
+func typed[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name string) *T {
+	t.Helper()
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	if i < 0 {
+		t.Fatalf("there is no %s %s", kind, name)
+	}
+	into := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[i].Object, into, true); err != nil {
+		t.Fatalf("%s %s: %v", kind, name, err)
+	}
+	return into
+}
+
+func TestRBACObjectsAreInOneNamespace(t *testing.T) {
+	objects, err := rbacObjects("elsewhere", []string{"*.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		if ns := object.GetNamespace(); ns != "" && ns != "elsewhere" {
+			t.Errorf("%s %s is in namespace %s", object.GetKind(), object.GetName(), ns)
+		}
+		content, err := object.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(content), "karmada-system") {
+			t.Errorf("%s %s speaks of karmada-system: %s", object.GetKind(), object.GetName(), content)
+		}
+	}
+	for _, name := range []string{account, propagatedRole} {
+		binding := typed[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding", name)
+		role := typed[rbacv1.ClusterRole](t, objects, "ClusterRole", binding.RoleRef.Name)
+		if len(role.Rules) == 0 {
+			t.Errorf("ClusterRole %s has no rules", role.Name)
+		}
+	}
+}
+
+func TestPropagatedKinds(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		kinds   []string
+		want    []rbacv1.PolicyRule
+		wantErr string
+	}{
+		{name: "all", kinds: []string{"*.*"}, want: []rbacv1.PolicyRule{
+			{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"*"}, Resources: []string{"*/status"}, Verbs: []string{"patch"}},
+		}},
+		{name: "some", kinds: []string{"deployments.apps", "configmaps", "statefulsets.apps"}, want: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments/status", "statefulsets/status"}, Verbs: []string{"patch"}},
+		}},
+		{name: "a whole group", kinds: []string{"*.example.org"}, want: []rbacv1.PolicyRule{
+			{APIGroups: []string{"example.org"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{"example.org"}, Resources: []string{"*/status"}, Verbs: []string{"patch"}},
+		}},
+		{name: "a group without a resource", kinds: []string{".apps"}, wantErr: `".apps" names no resource`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			role := &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "role"},
+				"rules": []any{
+					map[string]any{"apiGroups": []any{"*"}, "resources": []any{"*"}, "verbs": []any{"get", "list", "watch"}},
+					map[string]any{"apiGroups": []any{"*"}, "resources": []any{"*/status"}, "verbs": []any{"patch"}},
+				},
+			}}
+			err := narrow(role, test.kinds)
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("error %v, want one with %q", err, test.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := typed[rbacv1.ClusterRole](t, []*unstructured.Unstructured{role}, "ClusterRole", "role").Rules
+			if difference := cmp.Diff(test.want, got); difference != "" {
+				t.Errorf("rules (-want +got):\n%s", difference)
+			}
+		})
+	}
+}
+
+func TestNewerRelease(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"v0.2.0", "v0.1.0", true},
+		{"v0.10.0", "v0.9.3", true},
+		{"v0.2.0-3-gabcdef0", "v0.1.0", true},
+		{"v0.1.0", "v0.2.0", false},
+		{"v0.1.0", "v0.1.0", false},
+		{"v0.1.0-3-gabcdef0-dirty", "v0.1.0", false},
+		{"v0.2.0", "dev", false},
+		{"", "v0.1.0", false},
+		{"c02c783", "v0.1.0", false},
+	} {
+		if got := isNewerRelease(test.a, test.b); got != test.want {
+			t.Errorf("isNewerRelease(%q, %q) = %v, want %v", test.a, test.b, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+//go:build integration
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// start starts an API server and returns the path of a kubeconfig for it.
+func start(t *testing.T) (string, client.Client) {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	environment := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{
+		anyKind(workv1alpha1.GroupVersion.String(), "works", "Work", apiextensionsv1.NamespaceScoped),
+		anyKind(clusterv1alpha1.GroupVersion.String(), "clusters", "Cluster", apiextensionsv1.ClusterScoped),
+	}}
+	if _, err := environment.Start(); err != nil {
+		t.Fatalf("starting an API server, run make test-integration: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	options := defaultOptions()
+	options.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(options.kubeconfig, environment.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, err := options.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "karmada-system"}}
+	if err := server.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return options.kubeconfig, server
+}
+
+// anyKind is a kind that the controller watches, with no rules of its own.
+func anyKind(groupVersion, plural, kind string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
+	group, version, _ := strings.Cut(groupVersion, "/")
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group, Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved"}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: scope,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: version, Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: ptr.To(true),
+				}},
+			}},
+		},
+	}
+}
+
+// asProgram makes the test's own binary be the program.
+const asProgram = "TEST_RUNS_CONTROLLER_MANAGER"
+
+// asVersion, with a version, as the last argument, says what a release's build
+// would.
+const asVersion = "version="
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		last := len(os.Args) - 1
+		if as, found := strings.CutPrefix(os.Args[last], asVersion); found {
+			version, os.Args = as, os.Args[:last]
+		}
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// call runs the program in a process of its own, and returns what it prints.
+func call(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), program, arguments...)
+	command.Env = append(os.Environ(), asProgram+"=1")
+	printed, err := command.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, printed)
+	}
+	return string(printed), err
+}
+
+// With a changed kubeconfig the process ends as it does when it is asked to:
+// no error, and the lease is given back, so that nobody waits for it.
+func TestChangedKubeconfigGivesTheLeaseBack(t *testing.T) {
+	kubeconfig, server := start(t)
+	if _, err := call(t, "install-crds", "--kubeconfig", kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := call(t, "--kubeconfig", kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+		ended <- err
+	}()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-system", Name: leaseName}}
+	awaitHolder(t, server, lease, ended)
+
+	text, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kubeconfig, append([]byte("# renewed\n"), text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it did not end within a minute of the change")
+	}
+	if err := server.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
+		t.Fatal(err)
+	}
+	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" {
+		t.Errorf("the lease is still held by %s", holder)
+	}
+}
+
+func awaitHolder(t *testing.T, server client.Client, lease *coordinationv1.Lease, ended <-chan error) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-ended:
+			t.Fatalf("the manager ended by itself: %v", err)
+		default:
+		}
+		err := server.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+		return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != "", nil
+	})
+	if err != nil {
+		t.Fatalf("waiting until the lease is held: %v", err)
+	}
+}
+
+// install-rbac says what it does, and does nothing the second time.
+func TestInstallRBAC(t *testing.T) {
+	kubeconfig, server := start(t)
+	arguments := []string{"install-rbac", "--kubeconfig", kubeconfig, "--propagated=configmaps,deployments.apps"}
+	out, err := call(t, arguments...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "clusterrole.rbac.authorization.k8s.io/karmada-direct-propagated serverside-applied\n"
+	if !strings.Contains(out, want) {
+		t.Errorf("it printed\n%swithout %s", out, want)
+	}
+	first := rolesOf(t, server)
+	if _, err := call(t, arguments...); err != nil {
+		t.Fatal(err)
+	}
+	if second := rolesOf(t, server); first != second {
+		t.Errorf("the second time it wrote something:\n%s\n%s", first, second)
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := server.Get(t.Context(), client.ObjectKey{Name: propagatedRole}, role); err != nil {
+		t.Fatal(err)
+	}
+	if len(role.Rules) != 2 || role.Rules[0].Resources[0] != "configmaps" || role.Rules[1].Resources[0] != "deployments" {
+		t.Errorf("the rules of %s are %+v", propagatedRole, role.Rules)
+	}
+}
+
+// rolesOf lists the versions of all that install-rbac writes.
+func rolesOf(t *testing.T, server client.Client) string {
+	t.Helper()
+	objects, err := rbacObjects("karmada-system", []string{"*.*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, object := range objects {
+		stored := &unstructured.Unstructured{}
+		stored.SetGroupVersionKind(object.GroupVersionKind())
+		if err := server.Get(t.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
+			t.Fatal(err)
+		}
+		versions[object.GetKind()+"/"+object.GetName()] = stored.GetResourceVersion()
+	}
+	text, err := json.Marshal(versions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A kubeconfig that the API server does not take is not written, and what to do
+// about it is said.
+func TestWriteKubeconfigFails(t *testing.T) {
+	kubeconfig, _ := start(t)
+	if _, err := call(t, "install-rbac", "--kubeconfig", kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	output := filepath.Join(t.TempDir(), "written")
+	// Nobody fills in tokens here: there is no kube-controller-manager.
+	_, err := call(t, "write-kubeconfig", "--kubeconfig", kubeconfig, "--output", output, "--timeout=1s")
+	if want := "waiting for the token in Secret karmada-system/karmada-direct-token of the Karmada API server"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+	if _, err := os.Stat(output); err == nil {
+		t.Error("a kubeconfig was written")
+	}
+	if _, err := call(t, "write-kubeconfig", "--kubeconfig", kubeconfig); err == nil || !strings.Contains(err.Error(), "--output") {
+		t.Errorf("without --output the error is %v", err)
+	}
+}
+
+// install-crds upgrades, and does not take back what a newer release has
+// installed.
+func TestInstallCRDsLeavesNewerOnes(t *testing.T) {
+	kubeconfig, server := start(t)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	name := client.ObjectKey{Name: "directpropagations.propagation.karmada-direct.io"}
+	install := func(as string) string {
+		out, err := call(t, "install-crds", "--kubeconfig", kubeconfig, asVersion+as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Get(t.Context(), name, crd); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	install("v0.2.0")
+	newer := crd.ResourceVersion
+	if out, want := install("v0.1.9"), "left as the newer v0.2.0 has installed it"; !strings.Contains(out, want) || crd.ResourceVersion != newer {
+		t.Errorf("an older release changed it (%v) or printed\n%swithout %q", crd.ResourceVersion != newer, out, want)
+	}
+	if install("v0.2.0"); crd.ResourceVersion != newer {
+		t.Error("the same release wrote it again")
+	}
+	if install("v0.3.0"); crd.Annotations[installedByAnnotation] != "v0.3.0" {
+		t.Errorf("a newer release did not upgrade it: %v", crd.Annotations)
+	}
+}

@@ -1,0 +1,160 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command image builds the image of the controller-manager as an OCI archive,
+// without a container daemon. What the image is made of and how it runs is read
+// from the last stage of the Dockerfile, and the program is compiled with the
+// script that the Dockerfile calls: both ways make the same image.
+//
+//	image --output bin/image.tar --version v0.1.0 --platforms linux/amd64,linux/arm64
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// repositoryName is how the chart names the image.
+const repositoryName = "karmada-direct/controller-manager"
+
+// order is what to build.
+type order struct {
+	root      string // folder of the repository
+	output    string
+	version   string
+	platforms []v1.Platform
+	progress  io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	o := order{progress: os.Stderr}
+	platforms := ""
+	flag.StringVar(&o.root, "root", "../..", "folder of the repository")
+	flag.StringVar(&o.output, "output", "image.tar", "path of the archive")
+	flag.StringVar(&o.version, "version", "dev", "version that the program says it is, and tag of the image")
+	flag.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "platforms to build for")
+	flag.Parse()
+	for platform := range strings.SplitSeq(platforms, ",") {
+		parsed, err := v1.ParsePlatform(platform)
+		if err != nil {
+			return fmt.Errorf("--platforms: %w", err)
+		}
+		o.platforms = append(o.platforms, *parsed)
+	}
+	digest, err := build(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s:%s@%s\n", repositoryName, o.version, digest)
+	return nil
+}
+
+// build makes the archive and returns the digest of the image.
+func build(ctx context.Context, o order) (v1.Hash, error) {
+	file, err := os.Open(filepath.Join(o.root, "Dockerfile"))
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	defer file.Close()
+	recipe, err := readRecipe(file)
+	if err != nil {
+		return v1.Hash{}, fmt.Errorf("reading the Dockerfile: %w", err)
+	}
+	scratch, err := os.MkdirTemp("", "image-")
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	defer os.RemoveAll(scratch)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, platform := range o.platforms {
+		fmt.Fprintf(o.progress, "image: compiling for %s\n", platform)
+		program := filepath.Join(scratch, platform.Architecture, "program")
+		if err := compile(ctx, o, platform, program); err != nil {
+			return v1.Hash{}, err
+		}
+		image, err := assemble(recipe, platform, program)
+		if err != nil {
+			return v1.Hash{}, fmt.Errorf("assembling the image for %s: %w", platform, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+	}
+	if err := writeArchive(o.output, index, o.version, scratch); err != nil {
+		return v1.Hash{}, fmt.Errorf("writing %s: %w", o.output, err)
+	}
+	return index.Digest()
+}
+
+// compile runs the script that the Dockerfile runs.
+func compile(ctx context.Context, o order, platform v1.Platform, program string) error {
+	command := exec.CommandContext(ctx, filepath.Join(o.root, "hack", "image", "compile.sh"), program)
+	command.Env = append(os.Environ(), "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "VERSION="+o.version)
+	command.Stdout, command.Stderr = o.progress, o.progress
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("compiling for %s: %w", platform, errors.Join(err, context.Cause(ctx)))
+	}
+	return nil
+}
+
+// assemble makes the image of one platform. It bears no time, so that the same
+// sources make the same image.
+func assemble(recipe *recipe, platform v1.Platform, program string) (v1.Image, error) {
+	layer, err := fileLayer(program, recipe.destination)
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
+	image, err = mutate.Append(image, mutate.Addendum{
+		Layer: layer, MediaType: types.OCILayer,
+		History: v1.History{CreatedBy: recipe.copied, Created: v1.Time{Time: time.Unix(0, 0).UTC()}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Variant = platform.OS, platform.Architecture, platform.Variant
+	config.Created = v1.Time{Time: time.Unix(0, 0).UTC()}
+	config.Config = v1.Config{User: recipe.user, Entrypoint: recipe.entrypoint, Labels: recipe.labels}
+	return mutate.ConfigFile(image, config)
+}

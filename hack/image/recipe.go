@@ -1,0 +1,98 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/moby/buildkit/frontend/dockerfile/instructions"
+	"github.com/moby/buildkit/frontend/dockerfile/linter"
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
+	"github.com/moby/buildkit/frontend/dockerfile/shell"
+)
+
+// built is where the first stage of the Dockerfile leaves the program.
+const built = "/out/controller-manager"
+
+// recipe is the last stage of a Dockerfile that copies one program onto nothing.
+type recipe struct {
+	destination string // of the program, in the image
+	copied      string // the instruction that says so
+	user        string
+	entrypoint  []string
+	labels      map[string]string
+}
+
+// readRecipe reads a Dockerfile. What it does not know it refuses, rather than
+// make another image than Docker would.
+func readRecipe(file io.Reader) (*recipe, error) {
+	parsed, err := parser.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	stages, _, err := instructions.Parse(parsed.AST, linter.New(&linter.Config{}))
+	if err != nil {
+		return nil, err
+	}
+	last := stages[len(stages)-1]
+	if last.BaseName != "scratch" {
+		return nil, fmt.Errorf("the last stage is from %s, want scratch", last.BaseName)
+	}
+	r := &recipe{labels: map[string]string{}}
+	for _, command := range last.Commands {
+		if err := r.take(command); err != nil {
+			return nil, err
+		}
+	}
+	if r.destination == "" || r.user == "" || len(r.entrypoint) == 0 {
+		return nil, errors.New("the last stage lacks one of COPY, USER, ENTRYPOINT")
+	}
+	return r, nil
+}
+
+func (r *recipe) take(command instructions.Command) error {
+	switch typed := command.(type) {
+	case *instructions.LabelCommand:
+		// Quotes and variables are still in there; of variables there are none.
+		if err := typed.Expand(func(word string) (string, error) {
+			plain, _, err := shell.NewLex('\\').ProcessWord(word, shell.EnvsFromSlice(nil))
+			return plain, err
+		}); err != nil {
+			return err
+		}
+		for _, label := range typed.Labels {
+			r.labels[label.Key] = label.Value
+		}
+	case *instructions.CopyCommand:
+		if r.destination != "" || typed.From != "build" || len(typed.SourcePaths) != 1 || typed.SourcePaths[0] != built || typed.Chown != "" || typed.Chmod != "" {
+			return fmt.Errorf("%s: want one COPY --from=build %s, and nothing more", typed, built)
+		}
+		r.destination, r.copied = typed.DestPath, typed.String()
+	case *instructions.UserCommand:
+		r.user = typed.User
+	case *instructions.EntrypointCommand:
+		if typed.PrependShell {
+			return fmt.Errorf("%s: there is no shell in the image; write it as a list", typed)
+		}
+		r.entrypoint = typed.CmdLine
+	default:
+		return fmt.Errorf("%s: this instruction is not known here", command.Name())
+	}
+	return nil
+}
