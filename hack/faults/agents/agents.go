@@ -60,6 +60,8 @@ type Agents struct {
 
 	spaces map[string]bool
 	pacing sync.Mutex
+	// answered is, by UID, the generation that was answered last.
+	answered sync.Map
 }
 
 // Names are the names of a number of clusters: prefix-0001 and so on.
@@ -144,7 +146,7 @@ func (a *Agents) Serve(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("watching Works: %w", apierrors.FromObject(event.Object))
 		}
-		if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !wantsAnswer(work) {
+		if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !a.wantsAnswer(work) {
 			continue
 		}
 		slots <- struct{}{}
@@ -159,12 +161,15 @@ func (a *Agents) Serve(ctx context.Context) error {
 	return nil
 }
 
-func wantsAnswer(work *workv1alpha1.Work) bool {
+// wantsAnswer tells whether an agent would act on a Work. It does so when the
+// spec has changed, and not when nothing but the status has.
+func (a *Agents) wantsAnswer(work *workv1alpha1.Work) bool {
 	if work.DeletionTimestamp != nil {
 		return controllerutil.ContainsFinalizer(work, util.ExecutionControllerFinalizer)
 	}
 	suspended := work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching
-	return !suspended && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
+	generation, _ := a.answered.Load(work.UID)
+	return !suspended && generation != work.Generation && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
 }
 
 // answer writes what an agent would. A Work that has changed meanwhile is
@@ -172,6 +177,7 @@ func wantsAnswer(work *workv1alpha1.Work) bool {
 func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 	if work.DeletionTimestamp != nil {
 		controllerutil.RemoveFinalizer(work, util.ExecutionControllerFinalizer)
+		a.answered.Delete(work.UID)
 		_ = a.Client.Update(ctx, work)
 		return
 	}
@@ -192,7 +198,9 @@ func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 		Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Name: work.Name},
 		Health:     workv1alpha1.ResourceHealthy,
 	}}
-	_ = a.Client.Status().Update(ctx, work)
+	if a.Client.Status().Update(ctx, work) == nil {
+		a.answered.Store(work.UID, work.Generation)
+	}
 }
 
 func (a *Agents) wait(ctx context.Context) error {
