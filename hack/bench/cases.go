@@ -31,7 +31,14 @@ type benchCase struct {
 }
 
 var cases = []benchCase{
+	// In the order in which they are run: what leaves much behind comes last.
 	{"a", "many objects × 2 clusters: create, update, delete", manyObjects},
+	{"d", "one resource that changes all the time", burst},
+	{"e", "many Secrets, few of them propagated", manySecrets},
+	{"f", "from a change to the last Work, on a quiet system", latency},
+	{"g", "how cost grows with objects and with clusters", growth},
+	{"b", "one object × many clusters", manyClusters},
+	{"c", "restart, upgrade and change of leader under many Works", restarts},
 }
 
 var everyPhase = []phase{phaseCreate, phaseUpdate, phaseDelete}
@@ -47,51 +54,110 @@ func (b *bench) bounds() bounds {
 	return bounds{bare: 0.9, raised: 5, limits: 15}
 }
 
+// beside are contenders beside Karmada with certain limits.
+func beside(limits limits, names ...string) []entry {
+	makers := map[string]func(*ground, *load) contender{nameBare: newBare, nameDirect: newDirect, namePolicy: newPolicy}
+	entries := make([]entry, 0, len(names))
+	for _, name := range names {
+		entries = append(entries, entry{name: name, make: makers[name], limits: limits})
+	}
+	return entries
+}
+
 // manyObjects is case (a), on members that are there.
 func manyObjects(ctx context.Context, b *bench) error {
-	members := []string{"member1", "member2"}
-	bareAndDirect := []entry{
-		{name: nameBare, make: newBare, limits: limitsRaised},
-		{name: nameDirect, make: newDirect, limits: limitsRaised},
-	}
-	alone := []entry{
-		{name: nameBare, make: newBare, limits: limitsOff},
-		{name: nameDirect, make: newDirect, limits: limitsOff},
-	}
-	withPolicies := append(bareAndDirect[:2:2],
-		entry{name: nameRaised, make: newPolicy, limits: limitsRaised},
-		entry{name: namePolicy, make: newPolicy, limits: limitsDefault})
 	small, big := 200, 1000
 	if b.short {
 		small, big = 40, 0
 	}
+	create := []phase{phaseCreate}
 	races := []race{
-		{name: fmt.Sprintf("%d × 2", small), objects: small, phases: everyPhase, entries: withPolicies},
-		{name: fmt.Sprintf("%d × 2, nobody applies", small), objects: small, phases: []phase{phaseCreate}, played: true, mute: true, entries: alone},
+		{name: "warm-up", objects: 20, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect), once: true},
+		{name: fmt.Sprintf("%d × 2, Karmada's limits raised", small), objects: small, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect, namePolicy)},
+		{name: fmt.Sprintf("%d × 2, Karmada's default limits", small), objects: small, phases: create, hasty: true, entries: beside(limitsDefault, nameBare, nameDirect, namePolicy)},
+		{name: fmt.Sprintf("%d × 2, nobody applies", small), objects: small, phases: create, played: true, mute: true, entries: beside(limitsOff, nameBare, nameDirect)},
 	}
 	if big > 0 {
-		races = append(races, race{
-			name: fmt.Sprintf("%d × 2", big), objects: big, phases: everyPhase,
-			entries: append(bareAndDirect[:2:2], entry{name: nameRaised, make: newPolicy, limits: limitsRaised, rounds: 1}),
-		})
+		races = append(races,
+			race{name: fmt.Sprintf("%d × 2, Karmada's limits raised", big), objects: big, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect, namePolicy), once: true},
+			race{name: fmt.Sprintf("%d × 2, nobody applies", big), objects: big, phases: create, played: true, mute: true, entries: beside(limitsOff, nameBare, nameDirect)})
 	}
 	for _, r := range races {
-		r.label, r.clusters = "a", members
+		r.label, r.clusters = "a", []string{"member1", "member2"}
 		if err := b.race(ctx, r); err != nil {
 			return err
 		}
-		bound := b.bounds()
-		b.results.atLeast("a", r.name+", create: Works a second, DirectPropagation : bare limit", b.results.ratio(r.name, nameDirect, nameBare, phaseCreate), bound.bare)
-		for _, e := range r.entries {
-			switch e.name {
-			case nameRaised:
-				b.results.atLeast("a", r.name+", create: DirectPropagation : "+e.name, b.results.ratio(r.name, nameDirect, e.name, phaseCreate), bound.raised)
-			case namePolicy:
-				b.results.atLeast("a", r.name+", create: DirectPropagation : "+e.name, b.results.ratio(r.name, nameDirect, e.name, phaseCreate), bound.limits)
+		b.compare(&r)
+	}
+	return nil
+}
+
+// compare holds DirectPropagation against the other contenders of a race.
+func (b *bench) compare(r *race) {
+	bound := b.bounds()
+	for _, e := range r.entries {
+		what := fmt.Sprintf("%s, create: Works a second, %s : %s", r.name, nameDirect, e.name)
+		ratio := b.results.ratio(r.name, nameDirect, e.name, phaseCreate)
+		switch {
+		case r.name == "warm-up" || e.name == nameDirect:
+		case e.name == nameBare:
+			b.results.atLeast(r.label, what, ratio, bound.bare)
+		case r.played: // a comparison beyond the targets
+			b.results.figure(r.label, what, ratio, "")
+		case e.limits == limitsRaised:
+			b.results.atLeast(r.label, what, ratio, bound.raised)
+		default:
+			b.results.atLeast(r.label, what, ratio, bound.limits)
+		}
+	}
+}
+
+// manyClusters is case (b). Nobody is behind the clusters; their agents are
+// played.
+func manyClusters(ctx context.Context, b *bench) error {
+	counts := []int{1000, 5000}
+	if b.short {
+		counts = []int{100}
+	}
+	for _, count := range counts {
+		clusters, err := b.play(ctx, count)
+		if err != nil {
+			return err
+		}
+		r := race{
+			name: fmt.Sprintf("1 × %d", count), label: "b", objects: 1, clusters: clusters, played: true, phases: everyPhase,
+			entries: beside(limitsOff, nameBare, nameDirect),
+		}
+		if err := b.race(ctx, r); err != nil {
+			return err
+		}
+		b.compare(&r)
+		b.recordStatus(&r)
+		if count != counts[0] {
+			continue
+		}
+		for _, limits := range []limits{limitsRaised, limitsDefault} {
+			policies := race{
+				name: fmt.Sprintf("1 × %d, Karmada's %s limits", count, limits), label: "b", objects: 1, clusters: clusters, played: true,
+				phases: everyPhase, entries: beside(limits, namePolicy), once: true,
+			}
+			if err := b.race(ctx, policies); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// recordStatus takes down how often, and how large, the object was written.
+func (b *bench) recordStatus(r *race) {
+	for _, s := range b.results.Samples {
+		if s.Race == r.name && s.Contender == nameDirect && s.Round == 1 && s.Phase != phaseDelete {
+			b.results.figure("b", fmt.Sprintf("%s, %s: writes of the status", r.name, s.Phase), s.Writes["PUT directpropagations/status"]+s.Writes["PATCH directpropagations/status"], "")
+			b.results.figure("b", fmt.Sprintf("%s, %s: bytes of writes of the object", r.name, s.Phase),
+				(s.Bytes["update directpropagations"]+s.Bytes["patch directpropagations"])/1024, "KiB")
+		}
+	}
 }
 
 // startProfiles takes CPU profiles of our controller and of the API server, for

@@ -33,6 +33,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -55,7 +56,7 @@ const (
 	glance = 50 * time.Millisecond
 	// patience is for a process to become ready, longPatience for what is
 	// measured to come to its end.
-	patience, longPatience = 2 * time.Minute, 15 * time.Minute
+	patience, longPatience = 2 * time.Minute, 5 * time.Minute
 	// workers are the objects that are written or reconciled at once, writers
 	// the Works: the controller's defaults, and so the plain client's.
 	workers, writers = 16, 32
@@ -359,7 +360,8 @@ func (g *ground) play(ctx context.Context, count int) ([]string, error) {
 		}
 		g.agents = g.newAgents(wanted)
 	}
-	return wanted, g.serve(ctx)
+	g.serve(ctx)
+	return wanted, nil
 }
 
 func (g *ground) newAgents(clusters []string) *agents.Agents {
@@ -372,18 +374,33 @@ func (g *ground) newAgents(clusters []string) *agents.Agents {
 }
 
 // serve lets the agents answer, if they do not yet.
-func (g *ground) serve(ctx context.Context) error {
+func (g *ground) serve(ctx context.Context) {
 	if g.stopAgents != nil || g.agents == nil {
-		return nil
+		return
 	}
-	serving, stop := context.WithCancel(ctx)
+	g.stopAgents = serving(ctx, g.agents)
+}
+
+// serving lets agents answer until it is stopped. A watch that the API server
+// turns away is begun again; a new one shows all Works there are.
+func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- g.agents.Serve(serving) }()
-	g.stopAgents = sync.OnceValue(func() error {
-		stop()
-		return <-ended
+	go func() {
+		ended <- wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+			if err := played.Serve(ctx); err != nil && !apierrors.IsTooManyRequests(err) {
+				return false, err
+			}
+			return ctx.Err() != nil, nil
+		})
+	}()
+	return sync.OnceValue(func() error {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
 	})
-	return nil
 }
 
 // silence ends the agents' answers.

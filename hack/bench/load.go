@@ -178,6 +178,18 @@ func (l *load) list(ctx context.Context, c client.Client) (map[types.NamespacedN
 	}
 }
 
+// check reads every Work after a phase.
+func (l *load) check(ctx context.Context, c client.Client, p phase) error {
+	switch p {
+	case phaseCreate:
+		return l.verify(ctx, c, 1)
+	case phaseUpdate:
+		return l.verify(ctx, c, 2)
+	default:
+		return nil
+	}
+}
+
 // verify reads every Work and looks at what it carries.
 func (l *load) verify(ctx context.Context, c client.Client, revision int) error {
 	found, err := l.list(ctx, c)

@@ -35,14 +35,14 @@ table with each other, and not with another machine's.
 - **bare limit**: a plain client that carries out the same writes, as many at
   once, and does nothing else. Of an update it writes the Works alone.
 - **DirectPropagation**: the controller as it is shipped.
-- **PropagationPolicy**: one policy for all resources of the load, with Karmada's
-  default flags, and with limits raised (5,000 requests a second, 50 workers).
+- **PropagationPolicy**: one policy for all resources of the load.
+- All of a table's block run beside the same Karmada, which applies Works as they
+  come, on the same cores: with its default flags, or with its limits raised
+  (5,000 requests a second, 50 workers). Where it says "nobody applies", it does
+  not run.
 - A time ends when the last Work is written (for a deletion: when its deletion
   is asked for), as a watch of metadata sees it. p50 and p99 are over objects,
   each from the moment its user sends the write. All of a load is sent at once.
-- The bare limit, DirectPropagation and the policy with raised limits run beside
-  the same Karmada, with raised limits: it applies Works as they come, on the
-  same cores. Where the name says "nobody applies", it does not run.
 
 ![Works a second](throughput.svg)
 `
