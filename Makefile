@@ -82,6 +82,18 @@ e2e: ## Run the journeys on a real fleet: Karmada with push and pull members.
 faults: ## Run the long tests: members and controllers stopped, clusters leaving, storms of changes.
 	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults/...
 
+# Further flags, for example: make bench BENCHFLAGS='-case a,f'
+BENCHFLAGS ?=
+
+.PHONY: bench
+bench: ## Measure against the bare limit and PropagationPolicy, and write docs/benchmarks (about half an hour).
+	missed=0; go run ./hack/bench -out docs/benchmarks $(BENCHFLAGS) || missed=$$?; \
+		go -C hack/bench/plot run . ../../../docs/benchmarks; exit $$missed
+
+.PHONY: bench-short
+bench-short: ## Check the ratios and counts of the benchmark on small sizes, in minutes.
+	go run ./hack/bench -short $(BENCHFLAGS)
+
 ##@ Try
 
 .PHONY: demo

@@ -45,6 +45,8 @@ table with each other, and not with another machine's.
   each from the moment its user sends the write. All of a load is sent at once.
 
 ![Works a second](throughput.svg)
+
+![growth](growth.svg)
 `
 
 // markdown shows the results.
