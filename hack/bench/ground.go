@@ -45,7 +45,6 @@ import (
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
-	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/hack/faults/agents"
@@ -170,7 +169,7 @@ func (g *ground) runFleet(ctx context.Context, arguments ...string) error {
 }
 
 // connect makes the clients and the watches.
-func (g *ground) connect(ctx context.Context) error {
+func (g *ground) connect(context.Context) error {
 	raw, err := os.ReadFile(filepath.Join(g.dir, "fleet.json"))
 	if err != nil {
 		return fmt.Errorf("reading what the fleet says of itself: %w", err)
@@ -472,5 +471,3 @@ func until(ctx context.Context, what string, done wait.ConditionWithContextFunc)
 	}
 	return nil
 }
-
-func executionSpace(cluster string) string { return names.GenerateExecutionSpaceName(cluster) }

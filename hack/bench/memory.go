@@ -54,6 +54,17 @@ func (b *bench) heapMiB(ctx context.Context) (float64, error) {
 	return 0, errors.New("the controller does not tell the size of its heap")
 }
 
+// freshHeap is the heap of a controller that has just started.
+func (b *bench) freshHeap(ctx context.Context) (float64, error) {
+	if err := b.setDirect(ctx, false); err != nil {
+		return 0, err
+	}
+	if err := b.setDirect(ctx, true); err != nil {
+		return 0, err
+	}
+	return b.heapMiB(ctx)
+}
+
 type discard struct{}
 
 // Write implements io.Writer.
@@ -101,13 +112,7 @@ func restarts(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if err := b.setDirect(ctx, false); err != nil {
-		return err
-	}
-	if err := b.setDirect(ctx, true); err != nil {
-		return err
-	}
-	empty, err := b.heapMiB(ctx)
+	empty, err := b.freshHeap(ctx)
 	if err != nil {
 		return err
 	}
@@ -230,7 +235,7 @@ func (b *bench) changeLeader(ctx context.Context, l *load, name string) error {
 	if err := b.setDirect(ctx, false); err != nil {
 		return err
 	}
-	first, metrics, _, err := b.ground.newDirect(ctx, b.controllerProgram())
+	first, metrics, _, err := b.newDirect(ctx, b.controllerProgram())
 	if err != nil {
 		return err
 	}
@@ -241,7 +246,7 @@ func (b *bench) changeLeader(ctx context.Context, l *load, name string) error {
 	if _, err := b.idle(ctx, metrics, l.objects, time.Now()); err != nil {
 		return err
 	}
-	second, metrics, _, err := b.ground.newDirect(ctx, b.controllerProgram())
+	second, metrics, _, err := b.newDirect(ctx, b.controllerProgram())
 	if err != nil {
 		return err
 	}
@@ -276,13 +281,7 @@ func manySecrets(ctx context.Context, b *bench) error {
 	if err := b.setKarmada(ctx, limitsRaised); err != nil {
 		return err
 	}
-	if err := b.setDirect(ctx, false); err != nil {
-		return err
-	}
-	if err := b.setDirect(ctx, true); err != nil {
-		return err
-	}
-	empty, err := b.heapMiB(ctx)
+	empty, err := b.freshHeap(ctx)
 	if err != nil {
 		return err
 	}
@@ -290,23 +289,8 @@ func manySecrets(ctx context.Context, b *bench) error {
 	if err := parallel(secrets, workers, func(i int) error { return b.client.Create(ctx, secret(i, size)) }); err != nil {
 		return fmt.Errorf("creating Secrets: %w", err)
 	}
-	b.watcher.forgetObjects()
-	objects := make([]*propagationv1alpha1.DirectPropagation, propagated)
-	for i := range objects {
-		objects[i] = propagationOf(secret(i, 0), "member1", "member2")
-		if err := b.client.Create(ctx, objects[i]); err != nil {
-			return fmt.Errorf("propagating Secrets: %w", err)
-		}
-	}
-	for _, object := range objects {
-		err := until(ctx, "the Secrets are confirmed", func(context.Context) (bool, error) {
-			return b.watcher.object(client.ObjectKeyFromObject(object)).ready, nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if err := b.quiet(ctx, 3*time.Second); err != nil {
+	objects, err := b.propagateSecrets(ctx, propagated)
+	if err != nil {
 		return err
 	}
 	heap, err := b.heapMiB(ctx)
@@ -325,6 +309,27 @@ func manySecrets(ctx context.Context, b *bench) error {
 		}
 	}
 	return b.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(realSpace), client.HasLabels{loadLabel})
+}
+
+// propagateSecrets propagates the first Secrets and waits until all is quiet.
+func (b *bench) propagateSecrets(ctx context.Context, count int) ([]*propagationv1alpha1.DirectPropagation, error) {
+	b.watcher.forgetObjects()
+	objects := make([]*propagationv1alpha1.DirectPropagation, count)
+	for i := range objects {
+		objects[i] = propagationOf(secret(i, 0), "member1", "member2")
+		if err := b.client.Create(ctx, objects[i]); err != nil {
+			return nil, fmt.Errorf("propagating Secrets: %w", err)
+		}
+	}
+	for _, object := range objects {
+		err := until(ctx, "the Secrets are confirmed", func(context.Context) (bool, error) {
+			return b.watcher.object(client.ObjectKeyFromObject(object)).ready, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return objects, b.quiet(ctx, 3*time.Second)
 }
 
 func (b *bench) memories(field string) map[string]float64 {

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
@@ -62,7 +63,6 @@ type objectSeen struct {
 	ready  bool
 	at     time.Time // of the last update
 	first  time.Time // of the first update
-	total  int       // clusters, as the summary says
 }
 
 func newWatcher(ctx context.Context, g *ground) (*watcher, error) {
@@ -71,7 +71,7 @@ func newWatcher(ctx context.Context, g *ground) (*watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a metadata client: %w", err)
 	}
-	works := workv1alpha1.SchemeGroupVersion.WithResource("works")
+	works := schema.GroupVersionResource{Group: workv1alpha1.GroupVersion.Group, Version: workv1alpha1.GroupVersion.Version, Resource: "works"}
 	w.works = metadatainformer.NewFilteredMetadataInformer(metadataClient, works, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	w.propagations = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

@@ -182,7 +182,9 @@ func (v variant) measure(ctx context.Context, client dynamic.Interface, pid, num
 	if _, err := client.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("installing: %w", err)
 	}
-	defer func() { _ = client.Resource(crds).Delete(context.WithoutCancel(ctx), crd.GetName(), metav1.DeleteOptions{}) }()
+	defer func() {
+		_ = client.Resource(crds).Delete(context.WithoutCancel(ctx), crd.GetName(), metav1.DeleteOptions{})
+	}()
 	objects := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: "directpropagations"}).Namespace("default")
 	var object *unstructured.Unstructured
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
