@@ -60,6 +60,9 @@ type Observed struct {
 	// Targets has an entry per named cluster, in the order of the spec.
 	Targets []render.Target
 	named   map[string]bool
+	// workName is the name of the wanted Works, the same on every cluster.
+	// Karmada's hash in it takes microseconds, and is asked for many times.
+	workName string
 	// Clusters has the state of every cluster that is named or has a Work.
 	Clusters map[string]Cluster
 	// Works are the compact Works of the object.
@@ -82,7 +85,7 @@ type Cluster struct {
 }
 
 func (o *Observed) workKey(cluster string) types.NamespacedName {
-	return render.WorkKey(cluster, o.Spec.Resource.Kind, o.Owner.Namespace, o.Spec.Resource.Name)
+	return types.NamespacedName{Namespace: names.GenerateExecutionSpaceName(cluster), Name: o.workName}
 }
 
 // work is the Work of the resource on a cluster, nil when there is none.
@@ -212,6 +215,7 @@ func (o *Observed) target() {
 	}
 	o.Targets = make([]render.Target, 0, len(o.Spec.Clusters))
 	o.named = make(map[string]bool, len(o.Spec.Clusters))
+	o.workName = names.GenerateWorkName(o.Spec.Resource.Kind, o.Spec.Resource.Name, o.Owner.Namespace)
 	for i := range o.Spec.Clusters {
 		name := o.Spec.Clusters[i].Name
 		o.named[name] = true
