@@ -67,7 +67,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
-	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/...
+	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/bench/...
 
 .PHONY: test-integration
 test-integration: ## Run the tests against a real API server and etcd, built from source at the first run.
