@@ -370,7 +370,7 @@ func quantile(values []float64, share float64) float64 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(len(sorted)-1, int(math.Ceil(share*float64(len(sorted))))-1)]
+	return sorted[max(0, min(len(sorted), int(math.Ceil(share*float64(len(sorted)))))-1)]
 }
 
 // profiled writes CPU profiles of a phase, if asked to.
