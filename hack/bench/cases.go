@@ -98,6 +98,9 @@ func (b *bench) compare(r *race) {
 	for _, e := range r.entries {
 		what := fmt.Sprintf("%s, create: Works a second, %s : %s", r.name, nameDirect, e.name)
 		ratio := b.results.ratio(r.name, nameDirect, e.name, phaseCreate)
+		if most := b.results.ratio(r.name, nameBare, e.name, phaseCreate); e.name == namePolicy && most > 0 {
+			b.results.figure(r.label, fmt.Sprintf("%s, create: Works a second, %s : %s; more is not to be had", r.name, nameBare, e.name), most, "")
+		}
 		switch {
 		case r.name == "warm-up" || e.name == nameDirect:
 		case e.name == nameBare:

@@ -387,10 +387,11 @@ func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
-			if err := played.Serve(ctx); err != nil && !apierrors.IsTooManyRequests(err) {
-				return false, err
+			err := played.Serve(ctx)
+			if ctx.Err() != nil || apierrors.IsTooManyRequests(err) {
+				return ctx.Err() != nil, nil
 			}
-			return ctx.Err() != nil, nil
+			return false, err
 		})
 	}()
 	return sync.OnceValue(func() error {

@@ -172,7 +172,9 @@ func scrape(ctx context.Context, client *http.Client, url string, names ...strin
 // quiet waits until nothing has been written for a while.
 func (g *ground) quiet(ctx context.Context, still time.Duration) error {
 	last, since := traffic{}, time.Now()
-	err := wait.PollUntilContextTimeout(ctx, still/4, longPatience, true, func(ctx context.Context) (bool, error) {
+	// The question is no small matter for the API server.
+	const pause = 500 * time.Millisecond
+	err := wait.PollUntilContextTimeout(ctx, min(still/2, pause), longPatience, true, func(ctx context.Context) (bool, error) {
 		now, err := g.writes(ctx)
 		if err != nil {
 			return false, err

@@ -142,7 +142,7 @@ func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
 			b.results.add(s)
 		}
 		b.say("  %-36s %-18s round %d: %-6s %7.2f s  %6.0f Works/s  p50 %.2f s  p99 %.2f s", r.name, e.name, round+1, p, s.Seconds, s.perSecond(), s.P50, s.P99)
-		if e.name == nameDirect {
+		if e.name == nameDirect && r.name != "warm-up" {
 			b.count(l, s, r)
 		}
 	}

@@ -111,7 +111,7 @@ func (r *results) writeCosts(out *strings.Builder) {
 		return
 	}
 	processes := []string{controllerManager, karmadaManager, karmadaScheduler, karmadaServer, "karmada-webhook", "etcd"}
-	fmt.Fprint(out, "\n## Processor and memory\n\nUntil all is quiet again: CPU seconds / peak of memory in MiB, medians.\n\n")
+	fmt.Fprint(out, "\n## Processor and memory\n\nUntil all is quiet again: CPU seconds / peak of memory in MiB, medians. Among the API server's is\nwhat it takes to ask it for its metrics, twice a second until all is quiet.\n\n")
 	fmt.Fprintf(out, "| case | load | phase | by | %s |\n|---|---|---|---|%s\n", strings.Join(processes, " | "), strings.Repeat("---|", len(processes)))
 	for _, g := range r.groups() {
 		cells := make([]string, len(processes))
