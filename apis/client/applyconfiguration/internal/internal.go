@@ -135,9 +135,7 @@ var schemaYAML = typed.YAMLObject(`types:
                     - name: revision
                       type:
                         scalar: string
-                elementRelationship: associative
-                keys:
-                - name
+                elementRelationship: atomic
           - name: conditions
             type:
               list:
