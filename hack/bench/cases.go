@@ -33,6 +33,7 @@ type benchCase struct {
 var cases = []benchCase{
 	// In the order in which they are run: what leaves much behind comes last.
 	{"a", "many objects × 2 clusters: create, update, delete", manyObjects},
+	{"a1000", "the same, more objects", moreObjects},
 	{"d", "one resource that changes all the time", burst},
 	{"e", "many Secrets, few of them propagated", manySecrets},
 	{"f", "from a change to the last Work, on a quiet system", latency},
@@ -66,24 +67,34 @@ func beside(limits limits, names ...string) []entry {
 
 // manyObjects is case (a), on members that are there.
 func manyObjects(ctx context.Context, b *bench) error {
-	small, big := 200, 1000
+	count := 200
 	if b.short {
-		small, big = 40, 0
+		count = 40
 	}
-	create := []phase{phaseCreate}
-	races := []race{
-		{name: "warm-up", objects: 20, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect), once: true},
-		{name: fmt.Sprintf("%d × 2, Karmada's limits raised", small), objects: small, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect, namePolicy)},
-		{name: fmt.Sprintf("%d × 2, Karmada's default limits", small), objects: small, phases: create, hasty: true, entries: beside(limitsDefault, nameBare, nameDirect, namePolicy)},
-		{name: fmt.Sprintf("%d × 2, nobody applies", small), objects: small, phases: create, played: true, mute: true, entries: beside(limitsOff, nameBare, nameDirect)},
+	return b.races(ctx, "a",
+		race{name: "warm-up", objects: 20, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect), once: true},
+		race{name: fmt.Sprintf("%d × 2, Karmada's limits raised", count), objects: count, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect, namePolicy)},
+		race{name: fmt.Sprintf("%d × 2, Karmada's default limits", count), objects: count, phases: []phase{phaseCreate}, hasty: true, entries: beside(limitsDefault, nameBare, nameDirect, namePolicy)},
+		race{name: fmt.Sprintf("%d × 2, nobody applies", count), objects: count, phases: []phase{phaseCreate}, played: true, mute: true, entries: beside(limitsOff, nameBare, nameDirect)},
+	)
+}
+
+// moreObjects is case (a) with more of them.
+func moreObjects(ctx context.Context, b *bench) error {
+	count := 1000
+	if b.short {
+		count = 80
 	}
-	if big > 0 {
-		races = append(races,
-			race{name: fmt.Sprintf("%d × 2, Karmada's limits raised", big), objects: big, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect, namePolicy), once: true},
-			race{name: fmt.Sprintf("%d × 2, nobody applies", big), objects: big, phases: create, played: true, mute: true, entries: beside(limitsOff, nameBare, nameDirect)})
-	}
+	return b.races(ctx, "a1000",
+		race{name: fmt.Sprintf("%d × 2, nobody applies", count), objects: count, phases: []phase{phaseCreate}, played: true, mute: true, entries: beside(limitsOff, nameBare, nameDirect)},
+		race{name: fmt.Sprintf("%d × 2, Karmada's limits raised", count), objects: count, phases: everyPhase, entries: beside(limitsRaised, nameBare, nameDirect, namePolicy), once: true},
+	)
+}
+
+// races runs races on the members.
+func (b *bench) races(ctx context.Context, label string, races ...race) error {
 	for _, r := range races {
-		r.label, r.clusters = "a", []string{"member1", "member2"}
+		r.label, r.clusters = label, []string{"member1", "member2"}
 		if err := b.race(ctx, r); err != nil {
 			return err
 		}

@@ -33,7 +33,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -381,17 +380,14 @@ func (g *ground) serve(ctx context.Context) {
 }
 
 // serving lets agents answer until it is stopped. A watch that the API server
-// turns away is begun again; a new one shows all Works there are.
+// turns away or ends is begun again; a new one shows all Works there are.
 func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
-			err := played.Serve(ctx)
-			if ctx.Err() != nil || apierrors.IsTooManyRequests(err) {
-				return ctx.Err() != nil, nil
-			}
-			return false, err
+			_ = played.Serve(ctx) // what it does not answer is waited for in vain, and that is told
+			return ctx.Err() != nil, nil
 		})
 	}()
 	return sync.OnceValue(func() error {

@@ -34,13 +34,23 @@ import (
 
 // results is all that was measured, on the machine that measured it.
 type results struct {
-	Date     string    `json:"date"`
 	Machine  string    `json:"machine"`
 	Versions string    `json:"versions"`
-	Command  string    `json:"command"`
+	Runs     []caseRun `json:"runs"`
 	Samples  []*sample `json:"samples"`
 	Figures  []figure  `json:"figures"`
 	Checks   []check   `json:"checks"`
+
+	commit string
+}
+
+// caseRun says of which run the results of a case are.
+type caseRun struct {
+	Case   string `json:"case"`
+	Date   string `json:"date"`
+	Commit string `json:"commit"`
+	Rounds int    `json:"rounds"`
+	Short  bool   `json:"short,omitempty"`
 }
 
 // figure is one number that was measured.
@@ -67,7 +77,13 @@ func newResults(ctx context.Context, o *options, root string) (*results, error) 
 	if err != nil {
 		return nil, fmt.Errorf("asking for the commit: %w", err)
 	}
-	said := []string{"commit " + strings.TrimSpace(string(commit)), runtime.Version()}
+	r := &results{commit: strings.TrimSpace(string(commit))}
+	if raw, err := os.ReadFile(filepath.Join(o.out, "results.json")); err == nil && o.out != "" {
+		if err := json.Unmarshal(raw, r); err != nil {
+			return nil, fmt.Errorf("reading the results of an earlier run: %w", err)
+		}
+	}
+	said := []string{runtime.Version()}
 	info, _ := debug.ReadBuildInfo()
 	for _, module := range info.Deps {
 		switch module.Path {
@@ -77,14 +93,18 @@ func newResults(ctx context.Context, o *options, root string) (*results, error) 
 			said = append(said, "Kubernetes libraries "+module.Version)
 		}
 	}
-	command := "make bench"
-	if o.short {
-		command = "make bench-short"
-	}
-	return &results{
-		Date: time.Now().UTC().Format(time.DateOnly), Command: command, Versions: strings.Join(said, ", "),
-		Machine: fmt.Sprintf("%d cores (%s), %s/%s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH),
-	}, nil
+	r.Versions = strings.Join(said, ", ")
+	r.Machine = fmt.Sprintf("%d cores (%s), %s/%s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH)
+	return r, nil
+}
+
+// begin takes out what an earlier run has measured of a case.
+func (r *results) begin(name string, o *options) {
+	r.Runs = slices.DeleteFunc(r.Runs, func(known caseRun) bool { return known.Case == name })
+	r.Samples = slices.DeleteFunc(r.Samples, func(s *sample) bool { return s.Case == name })
+	r.Figures = slices.DeleteFunc(r.Figures, func(f figure) bool { return f.Case == name })
+	r.Checks = slices.DeleteFunc(r.Checks, func(c check) bool { return c.Case == name })
+	r.Runs = append(r.Runs, caseRun{Case: name, Date: time.Now().UTC().Format(time.DateTime), Commit: r.commit, Rounds: o.rounds, Short: o.short})
 }
 
 // processor is what the machine calls its processor.
@@ -168,6 +188,11 @@ func (r *results) save(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the folder of the results: %w", err)
 	}
+	byCase := func(a, b string) int { return strings.Compare(a, b) }
+	slices.SortStableFunc(r.Runs, func(a, b caseRun) int { return byCase(a.Case, b.Case) })
+	slices.SortStableFunc(r.Samples, func(a, b *sample) int { return byCase(a.Case, b.Case) })
+	slices.SortStableFunc(r.Figures, func(a, b figure) int { return byCase(a.Case, b.Case) })
+	slices.SortStableFunc(r.Checks, func(a, b check) int { return byCase(a.Case, b.Case) })
 	content, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding the results: %w", err)

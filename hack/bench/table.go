@@ -25,9 +25,9 @@ import (
 
 const preface = `# Benchmarks
 
-Made by %[1]s%[2]s%[1]s on %[3]s. Do not edit; [the log](log.md) is written by hand.
+Made by %[1]smake bench%[1]s. Do not edit; [the log](log.md) is written by hand.
 
-%[4]s; %[5]s. Everything runs on this one machine: etcd, the API servers of the
+%[2]s; %[3]s. Everything runs on this one machine: etcd, the API servers of the
 control plane and of two members, Karmada with its webhook, the controllers, and
 the one who measures. They compete for the same cores, so compare the lines of a
 table with each other, and not with another machine's.
@@ -52,7 +52,11 @@ table with each other, and not with another machine's.
 // markdown shows the results.
 func (r *results) markdown() string {
 	out := &strings.Builder{}
-	fmt.Fprintf(out, preface, "`", r.Command, r.Date, r.Machine, r.Versions)
+	fmt.Fprintf(out, preface, "`", r.Machine, r.Versions)
+	fmt.Fprint(out, "\n| case | measured | commit | rounds |\n|---|---|---|---|\n")
+	for _, run := range r.Runs {
+		fmt.Fprintf(out, "| %s | %s UTC | %s | %d |\n", run.Case, run.Date, run.Commit, run.Rounds)
+	}
 	r.writeChecks(out)
 	r.writeRaces(out)
 	r.writeCosts(out)
