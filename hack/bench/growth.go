@@ -222,9 +222,10 @@ func (b *bench) changes(ctx context.Context, clusters, times int, controlled boo
 	client := &bare{ground: b.ground, load: l, slots: make(chan struct{}, writers)}
 	taken := []float64{}
 	for i := range times {
-		if err := b.quiet(ctx, 400*time.Millisecond); err != nil {
+		if err := b.quiet(ctx, 600*time.Millisecond); err != nil {
 			return nil, err
 		}
+		b.watcher.forgetObjects()
 		if client.live, err = l.list(ctx, b.client); err != nil {
 			return nil, err
 		}
@@ -244,7 +245,7 @@ func (b *bench) changes(ctx context.Context, clusters, times int, controlled boo
 		}
 		taken = append(taken, last.Sub(began).Seconds())
 		if controlled {
-			if err := b.well(ctx, l); err != nil {
+			if err := b.confirmed(ctx, l, &sample{}, began); err != nil {
 				return nil, err
 			}
 		}
