@@ -68,10 +68,10 @@ func TestRatioIsThatOfMedians(t *testing.T) {
 		r.add(&sample{Race: "r", Contender: nameDirect, Phase: phaseCreate, Round: i, Objects: 1, Clusters: 2, Seconds: seconds})
 	}
 	r.add(&sample{Race: "r", Contender: nameBare, Phase: phaseCreate, Objects: 1, Clusters: 2, Seconds: 1})
-	if got := r.ratio("r", nameDirect, nameBare, phaseCreate); got != 0.5 {
+	if got := r.ratio("r", nameDirect, nameBare); got != 0.5 {
 		t.Errorf("the ratio is %v, want 0.5", got)
 	}
-	if got := r.ratio("r", nameDirect, namePolicy, phaseCreate); got != 0 {
+	if got := r.ratio("r", nameDirect, namePolicy); got != 0 {
 		t.Errorf("the ratio to who did not run is %v, want 0", got)
 	}
 	if page := r.markdown(); !strings.Contains(page, "| 3 | 2.00 (1.00 to 9.00) | **1** (0 to 2) |") {

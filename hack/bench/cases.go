@@ -108,8 +108,8 @@ func (b *bench) compare(r *race) {
 	bound := b.bounds()
 	for _, e := range r.entries {
 		what := fmt.Sprintf("%s, create: Works a second, %s : %s", r.name, nameDirect, e.name)
-		ratio := b.results.ratio(r.name, nameDirect, e.name, phaseCreate)
-		if most := b.results.ratio(r.name, nameBare, e.name, phaseCreate); e.name == namePolicy && most > 0 {
+		ratio := b.results.ratio(r.name, nameDirect, e.name)
+		if most := b.results.ratio(r.name, nameBare, e.name); e.name == namePolicy && most > 0 {
 			b.results.figure(r.label, fmt.Sprintf("%s, create: Works a second, %s : %s; more is not to be had", r.name, nameBare, e.name), most, "")
 		}
 		switch {

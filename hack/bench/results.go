@@ -170,10 +170,10 @@ func (r *results) median(race, contender string, p phase, number func(*sample) f
 	return median, values[0], values[len(values)-1], len(values)
 }
 
-// ratio compares how many Works a second two contenders write.
-func (r *results) ratio(race, contender, other string, p phase) float64 {
-	ours, _, _, _ := r.median(race, contender, p, (*sample).perSecond)
-	theirs, _, _, _ := r.median(race, other, p, (*sample).perSecond)
+// ratio compares how many Works a second two contenders create.
+func (r *results) ratio(race, contender, other string) float64 {
+	ours, _, _, _ := r.median(race, contender, phaseCreate, (*sample).perSecond)
+	theirs, _, _, _ := r.median(race, other, phaseCreate, (*sample).perSecond)
 	if theirs == 0 {
 		return 0
 	}
@@ -188,11 +188,10 @@ func (r *results) save(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the folder of the results: %w", err)
 	}
-	byCase := func(a, b string) int { return strings.Compare(a, b) }
-	slices.SortStableFunc(r.Runs, func(a, b caseRun) int { return byCase(a.Case, b.Case) })
-	slices.SortStableFunc(r.Samples, func(a, b *sample) int { return byCase(a.Case, b.Case) })
-	slices.SortStableFunc(r.Figures, func(a, b figure) int { return byCase(a.Case, b.Case) })
-	slices.SortStableFunc(r.Checks, func(a, b check) int { return byCase(a.Case, b.Case) })
+	slices.SortStableFunc(r.Runs, func(a, b caseRun) int { return strings.Compare(a.Case, b.Case) })
+	slices.SortStableFunc(r.Samples, func(a, b *sample) int { return strings.Compare(a.Case, b.Case) })
+	slices.SortStableFunc(r.Figures, func(a, b figure) int { return strings.Compare(a.Case, b.Case) })
+	slices.SortStableFunc(r.Checks, func(a, b check) int { return strings.Compare(a.Case, b.Case) })
 	content, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding the results: %w", err)
