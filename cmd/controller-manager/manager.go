@@ -122,6 +122,7 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 		Cache:                         cacheOptions,
 		Metrics:                       metricsserver.Options{BindAddress: options.metricsAddress},
 		HealthProbeBindAddress:        options.healthProbeAddress,
+		PprofBindAddress:              options.pprofAddress(),
 		LeaderElection:                options.leaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       options.leaseNamespace,

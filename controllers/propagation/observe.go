@@ -65,6 +65,9 @@ type Observed struct {
 	// the spec names, in its order, and those that it selects.
 	Targets []render.Target
 	targets map[string]bool
+	// workName is the name of the wanted Works, the same on every cluster.
+	// Karmada's hash in it takes microseconds, and is asked for many times.
+	workName string
 	// Clusters has the state of every cluster that is named or has a Work.
 	Clusters map[string]Cluster
 	// Works are the compact Works of the object.
@@ -92,7 +95,7 @@ type Cluster struct {
 }
 
 func (o *Observed) workKey(cluster string) types.NamespacedName {
-	return render.WorkKey(cluster, o.Spec.Resource.Kind, o.Owner.Namespace, o.Spec.Resource.Name)
+	return types.NamespacedName{Namespace: names.GenerateExecutionSpaceName(cluster), Name: o.workName}
 }
 
 // work is the Work of the resource on a cluster, nil when there is none.
@@ -280,6 +283,7 @@ func (o *Observed) target() {
 		suspended[name] = true
 	}
 	clusters := make([]string, 0, len(o.Spec.Clusters)+len(o.Selected))
+	o.workName = names.GenerateWorkName(o.Spec.Resource.Kind, o.Spec.Resource.Name, o.Owner.Namespace)
 	for i := range o.Spec.Clusters {
 		clusters = append(clusters, o.Spec.Clusters[i].Name)
 	}

@@ -279,9 +279,9 @@ type PropagationStatus struct {
 	// +optional
 	Summary *Summary `json:"summary,omitempty"`
 
-	// clusters has a row per cluster, the worst first, 256 rows at most.
-	// +listType=map
-	// +listMapKey=name
+	// clusters has a row per cluster, the worst first, 256 rows at most. It is
+	// written as a whole: nobody but the controller owns a row.
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Clusters []ClusterStatus `json:"clusters,omitempty"`

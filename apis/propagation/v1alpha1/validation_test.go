@@ -408,10 +408,6 @@ func TestStatusValidation(t *testing.T) {
 		yaml: rows(257),
 		want: blocked("status.clusters: Too many: 257: must have at most 256 items"),
 	}, {
-		name: "two rows of one cluster",
-		yaml: fmt.Sprintf("clusters: [%s, %s]", row("member1", ""), row("member1", "")),
-		want: refused + `status.clusters[1]: Duplicate value: {"name":"member1"}`,
-	}, {
 		name: "two conditions of one type",
 		yaml: fmt.Sprintf("conditions: [%s, %s]", condition("Ready"), condition("Ready")),
 		want: refused + `status.conditions[1]: Duplicate value: {"type":"Ready"}`,

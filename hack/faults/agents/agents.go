@@ -155,8 +155,10 @@ func (a *Agents) Serve(ctx context.Context) error {
 		if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !a.wantsAnswer(work) {
 			continue
 		}
-		slots <- struct{}{}
 		group.Go(func() {
+			// Not before the next event is taken: the API server ends the watch of
+			// who is slow to take them.
+			slots <- struct{}{}
 			defer func() { <-slots }()
 			a.answer(ctx, work)
 		})

@@ -350,9 +350,7 @@ var schemaYAML = typed.YAMLObject(`types:
                     - name: revision
                       type:
                         scalar: string
-                elementRelationship: associative
-                keys:
-                - name
+                elementRelationship: atomic
           - name: conditions
             type:
               list:
@@ -756,9 +754,7 @@ var schemaYAML = typed.YAMLObject(`types:
                     - name: revision
                       type:
                         scalar: string
-                elementRelationship: associative
-                keys:
-                - name
+                elementRelationship: atomic
           - name: conditions
             type:
               list:

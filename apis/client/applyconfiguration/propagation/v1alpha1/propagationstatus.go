@@ -36,7 +36,8 @@ type PropagationStatusApplyConfiguration struct {
 	// summary counts the named clusters by their state; while the object is being
 	// deleted, the clusters that are still to be cleaned up.
 	Summary *SummaryApplyConfiguration `json:"summary,omitempty"`
-	// clusters has a row per cluster, the worst first, 256 rows at most.
+	// clusters has a row per cluster, the worst first, 256 rows at most. It is
+	// written as a whole: nobody but the controller owns a row.
 	Clusters []ClusterStatusApplyConfiguration `json:"clusters,omitempty"`
 	// dependencies says how the resources fare that follow the resource, when
 	// propagateDeps is true.
