@@ -216,7 +216,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := render(t, everything...)
+	r := render(t, append(slices.Clone(everything), "listenAddress=127.0.0.1")...)
 	pods := map[string]corev1.PodSpec{"Deployment": r.pod(), "Job": typed[batchv1.Job](r, "Job").Spec.Template.Spec}
 	for kind, pod := range pods {
 		level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}

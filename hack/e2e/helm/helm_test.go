@@ -21,6 +21,7 @@ package helm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -172,7 +173,8 @@ func TestLeastPrivilege(t *testing.T) {
 		"create serviceaccounts/token": false, "create clusterrolebindings.rbac.authorization.k8s.io": false,
 	} {
 		verb, resource, _ := strings.Cut(action, " ")
-		printed, err := run(t, "kubectl", "auth", "can-i", verb, resource, "--all-namespaces", "--kubeconfig", config)
+		resource, part, _ := strings.Cut(resource, "/")
+		printed, err := run(t, "kubectl", "auth", "can-i", verb, resource, "--subresource", part, "--all-namespaces", "--kubeconfig", config)
 		if answer := err == nil && strings.HasPrefix(strings.TrimSpace(lastLine(printed)), "yes"); answer != want {
 			t.Errorf("the controller may %s: %v, want %v\n%s", action, answer, want, printed)
 		}
@@ -410,7 +412,7 @@ func holds(t *testing.T, running *runningPod) {
 			return err
 		}
 		if !strings.Contains(text, `leader_election_master_status{name="karmada-direct"} 1`) {
-			return fmt.Errorf("it waits for the lease")
+			return errors.New("it waits for the lease")
 		}
 		return nil
 	})
@@ -469,7 +471,7 @@ func TestKubeconfigIsRenewed(t *testing.T) {
 	running.refresh("karmada")
 	eventually(t, "the process was started again", func(context.Context) error {
 		if running.restarted() == 0 {
-			return fmt.Errorf("it was not")
+			return errors.New("it was not")
 		}
 		return nil
 	})
@@ -626,7 +628,7 @@ func missing(t *testing.T) {
 		}
 		eventually(t, "it is gone", func(ctx context.Context) error {
 			if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it is there, %w", err)
+				return fmt.Errorf("it is there (%v)", err)
 			}
 			return nil
 		})

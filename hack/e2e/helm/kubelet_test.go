@@ -262,12 +262,14 @@ func (p *runningPod) starts() {
 func (p *runningPod) launch(container *corev1.Container, rootfs string, entrypoint []string) {
 	process := p.command(container, rootfs, entrypoint)
 	p.must(onLastingThread(process.Start))
-	ended := make(chan struct{})
+	ended, began := make(chan struct{}), time.Now()
 	p.mu.Lock()
 	p.process, p.ended = process, ended
 	p.mu.Unlock()
 	go func() {
 		_ = process.Wait() // its exit status is in ProcessState
+		// A kubelet takes its time, too, with what ends at once.
+		<-time.After(time.Second - time.Since(began))
 		p.mu.Lock()
 		again := !p.stopping
 		if again {
