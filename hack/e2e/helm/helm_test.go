@@ -548,9 +548,9 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// A Secret that is not there, or that has another key, shows in the Pods, and
-// the installation can be repaired by an upgrade.
-func TestEverythingIsAccepted(t *testing.T) {
+// The chart is packaged, pushed to a registry and installed from there, with
+// all that the host cluster has kinds for.
+func TestEverythingFromARegistry(t *testing.T) {
 	r := newRelease(t)
 	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))
 	archive := t.TempDir()
@@ -561,6 +561,16 @@ func TestEverythingIsAccepted(t *testing.T) {
 	packages, err := filepath.Glob(filepath.Join(archive, "direct-propagation-*.tgz"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("helm package made %v: %s", packages, printed)
+	}
+	repository := "oci://" + startRegistry(t) + "/charts"
+	if printed, err := run(t, "helm", "push", packages[0], repository, "--plain-http"); err != nil || !strings.Contains(printed, "Digest: sha256:") {
+		t.Fatalf("helm push printed %s, %v", printed, err)
+	}
+	pulled := t.TempDir()
+	r.helm("pull", repository+"/direct-propagation", "--plain-http", "--destination", pulled)
+	packages, err = filepath.Glob(filepath.Join(pulled, "direct-propagation-*.tgz"))
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("helm pull made %v, %v", packages, err)
 	}
 	r.installs(packages[0], "networkPolicy.enabled=true", "priorityClass.create=true", "priorityClass.name="+r.namespace, "metrics.dashboard.enabled=true",
 		"extraObjects[0].apiVersion=v1", "extraObjects[0].kind=ConfigMap", "extraObjects[0].metadata.name=more")

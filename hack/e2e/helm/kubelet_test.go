@@ -56,16 +56,7 @@ type runningPod struct {
 // prepare makes what a kubelet makes before it starts containers: the volumes.
 func prepare(t *testing.T, pod *corev1.Pod) *runningPod {
 	t.Helper()
-	// Not t.TempDir: another user has to be able to reach it.
-	dir, err := os.MkdirTemp("", "pod-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := t.TempDir()
 	p := &runningPod{t: t, pod: pod, dir: dir, volumes: map[string]string{}, log: filepath.Join(dir, "log")}
 	p.must(os.Chmod(dir, 0o755))
 	for _, volume := range pod.Spec.Volumes {
