@@ -76,7 +76,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
-	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/...
+	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/bench/...
 	go -C hack/chart test $(TESTFLAGS) ./...
 	go -C hack/argocd test $(TESTFLAGS) ./...
 
@@ -87,7 +87,7 @@ test-integration: ## Run the tests against a real API server and etcd, built fro
 
 .PHONY: e2e
 e2e: ## Run the journeys on a real fleet: Karmada with push and pull members.
-	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e/...
+	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
 .PHONY: test-image
 test-image: ## Build the image, and check what is in it.
@@ -99,7 +99,19 @@ e2e-helm: test-image ## Install the chart with helm into a host cluster beside K
 
 .PHONY: faults
 faults: ## Run the long tests: members and controllers stopped, clusters leaving, storms of changes.
-	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults/...
+	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults
+
+# Further flags, for example: make bench BENCHFLAGS='-case a,f'
+BENCHFLAGS ?=
+
+.PHONY: bench
+bench: ## Measure against the bare limit and PropagationPolicy, and write docs/benchmarks (about half an hour).
+	missed=0; go run ./hack/bench -out docs/benchmarks $(BENCHFLAGS) || missed=$$?; \
+		go -C hack/bench/plot run . ../../../docs/benchmarks; exit $$missed
+
+.PHONY: bench-short
+bench-short: ## Check the ratios and counts of the benchmark on small sizes, in minutes.
+	go run ./hack/bench -short $(BENCHFLAGS)
 
 ##@ Try
 

@@ -88,8 +88,15 @@ func checkVersion(t *testing.T, kind string, version *apiextensionsv1.CustomReso
 // fieldName matches what the API conventions ask of a field's name.
 var fieldName = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 
+// foreign are the fields whose types are Karmada's and Kubernetes', with their
+// own words and bounds.
+var foreign = map[string]bool{"overriders": true, "clusterSelector": true}
+
 func checkProperty(t *testing.T, path, name string, schema *apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
+	if foreign[name] {
+		return
+	}
 	if !fieldName.MatchString(name) {
 		t.Errorf("%s is not a camelCase name", path)
 	}

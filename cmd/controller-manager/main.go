@@ -137,6 +137,9 @@ func (o *options) restConfig() (*rest.Config, error) {
 
 // run runs the controller until ctx is done, and then gives the lease back.
 func run(ctx context.Context, config *rest.Config, options *options) error {
+	if err := awaitAPIs(ctx, config); err != nil {
+		return err
+	}
 	mgr, err := newManager(ctx, config, options)
 	if err != nil {
 		return err

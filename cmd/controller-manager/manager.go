@@ -19,17 +19,24 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -46,6 +53,7 @@ func newScheme() (*runtime.Scheme, error) {
 		clientgoscheme.AddToScheme,
 		apiextensionsv1.AddToScheme,
 		clusterv1alpha1.Install,
+		policyv1alpha1.Install,
 		workv1alpha1.Install,
 		propagationv1alpha1.AddToScheme,
 	} {
@@ -54,6 +62,45 @@ func newScheme() (*runtime.Scheme, error) {
 		}
 	}
 	return scheme, nil
+}
+
+// needed are the APIs that the controller cannot do without, each with what to
+// do when the server does not know it.
+var needed = []struct {
+	version schema.GroupVersion
+	remedy  string
+}{
+	{workv1alpha1.SchemeGroupVersion, "--kubeconfig must lead to a Karmada API server"},
+	{clusterv1alpha1.SchemeGroupVersion, "--kubeconfig must lead to a Karmada API server with its aggregated API server"},
+	{propagationv1alpha1.SchemeGroupVersion, "install the CustomResourceDefinitions: controller-manager install-crds"},
+}
+
+// awaitAPIs returns when the server serves all that is needed. It waits while
+// an API is only unavailable, as that of Clusters is whenever Karmada's
+// aggregated API server is down: to end then would let a restart's back-off
+// come on top of that.
+func awaitAPIs(ctx context.Context, config *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a discovery client: %w", err)
+	}
+	for _, api := range needed {
+		err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(context.Context) (bool, error) {
+			_, err := client.ServerResourcesForGroupVersion(api.version.String())
+			if apierrors.IsServiceUnavailable(err) {
+				klog.FromContext(ctx).Info("Waiting for an API that is not available now", "api", api.version, "server", config.Host, "reason", err.Error())
+				return false, nil
+			}
+			return err == nil, err
+		})
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("the API server %s does not serve %s; %s", config.Host, api.version, api.remedy)
+		}
+		if err != nil {
+			return fmt.Errorf("asking the API server %s for %s: %w", config.Host, api.version, err)
+		}
+	}
+	return nil
 }
 
 // newManager wires the controller to a Karmada API server.
@@ -75,6 +122,7 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 		Cache:                         cacheOptions,
 		Metrics:                       metricsserver.Options{BindAddress: options.metricsAddress},
 		HealthProbeBindAddress:        options.healthProbeAddress,
+		PprofBindAddress:              options.pprofAddress(),
 		LeaderElection:                options.leaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       options.leaseNamespace,

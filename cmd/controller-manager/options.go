@@ -40,6 +40,8 @@ type options struct {
 	leaseNamespace     string
 	metricsAddress     string
 	healthProbeAddress string
+	enableProfile      bool
+	profilingAddress   string
 
 	controller propagation.Options
 }
@@ -55,6 +57,7 @@ func defaultOptions() *options {
 		leaseNamespace:     "karmada-system",
 		metricsAddress:     ":8080",
 		healthProbeAddress: ":10357",
+		profilingAddress:   ":6060",
 		controller:         propagation.Options{Concurrency: 16, Writers: 32},
 	}
 }
@@ -74,9 +77,22 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"Namespace of the lease, on the Karmada API server.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, `Address to serve Prometheus metrics on; "0" for none.`)
 	flags.StringVar(&o.healthProbeAddress, "health-probe-bind-address", o.healthProbeAddress, `Address to serve /healthz and /readyz on; "0" for none.`)
+	flags.BoolVar(&o.enableProfile, "enable-pprof", o.enableProfile, "Serve /debug/pprof/ on --profiling-bind-address.")
+	flags.StringVar(&o.profilingAddress, "profiling-bind-address", o.profilingAddress, "Address to serve profiles on, with --enable-pprof.")
 	flags.IntVar(&o.controller.Concurrency, "concurrent-direct-propagation-syncs", o.controller.Concurrency,
-		"How many DirectPropagations are reconciled at once.")
+		"How many DirectPropagations, and how many ClusterDirectPropagations, are reconciled at once.")
+	flags.StringSliceVar(&o.controller.LocalPrefixes, "local-metadata-prefixes", nil,
+		"Prefixes of the keys of labels and annotations that stay in the control plane, for example app.kubernetes.io/instance where Argo CD tracks by that label. "+
+			"Those of Argo CD and kubectl's last-applied-configuration always stay.")
 	flags.IntVar(&o.controller.Writers, "concurrent-work-writes", o.controller.Writers, "How many Works are written at once, over all DirectPropagations.")
+}
+
+// pprofAddress is where profiles are served; "0" for nowhere.
+func (o *options) pprofAddress() string {
+	if !o.enableProfile {
+		return "0"
+	}
+	return o.profilingAddress
 }
 
 // validate names each flag that cannot be as it is.
@@ -93,6 +109,11 @@ func (o *options) validate() error {
 	}
 	if o.leaderElect && (o.retryPeriod <= 0 || o.retryPeriod >= o.renewDeadline) {
 		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%v: must be above 0 and less than --leader-elect-renew-deadline=%v", o.retryPeriod, o.renewDeadline))
+	}
+	for _, prefix := range o.controller.LocalPrefixes {
+		if prefix == "" {
+			errs = append(errs, errors.New("--local-metadata-prefixes: must not contain an empty prefix, which every key begins with"))
+		}
 	}
 	if o.controller.Concurrency < 1 {
 		errs = append(errs, fmt.Errorf("--concurrent-direct-propagation-syncs=%d: must be at least 1", o.controller.Concurrency))

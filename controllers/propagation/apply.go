@@ -140,7 +140,7 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if !write.Update {
 		return nil
 	}
-	work, err := observed.Resource.Manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
+	work, err := write.Rendering.Manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
 	if err != nil {
 		return err
 	}
@@ -150,14 +150,15 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if err := r.Client.Update(ctx, work); err != nil {
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 	}
-	return r.written(observed, "update", work)
+	return r.written(observed, "update", work, write.Rendering.Revision)
 }
 
-// written takes a write down that the API server took.
-func (r *Reconciler) written(observed *Observed, operation string, work *workv1alpha1.Work) error {
+// written takes a write down that the API server took, and from when on a
+// revision, if one was written, is awaited.
+func (r *Reconciler) written(observed *Observed, operation string, work *workv1alpha1.Work, revision string) error {
 	workWrites.WithLabelValues(r.Kind, operation).Inc()
-	if operation == "create" || operation == "update" {
-		r.gauges.wrote(observed.Owner.UID, client.ObjectKeyFromObject(work), observed.Resource.Revision, r.Clock.Now())
+	if revision != "" {
+		r.gauges.wrote(observed.Owner.UID, client.ObjectKeyFromObject(work), revision, r.Clock.Now())
 	}
 	return r.ledger.wrote(observed.Owner.UID, work)
 }
@@ -165,14 +166,14 @@ func (r *Reconciler) written(observed *Observed, operation string, work *workv1a
 // create writes a Work that is not there, and finds out who has it when it
 // turns out to be.
 func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Write) error {
-	work, err := observed.Resource.Manifest.NewWork(observed.Owner, write.Target)
+	work, err := write.Rendering.Manifest.NewWork(observed.Owner, write.Target)
 	if err != nil {
 		return err
 	}
 	key := client.ObjectKeyFromObject(work)
 	err = r.Client.Create(ctx, work)
 	if err == nil {
-		return r.written(observed, "create", work)
+		return r.written(observed, "create", work, write.Rendering.Revision)
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Work %s: %w", key, err)
@@ -210,7 +211,7 @@ func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1
 	if err := r.Client.Status().Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return nil, r.unlessGone(err, "resetting the status of Work %s/%s", live.Namespace, live.Name)
 	}
-	return work, r.written(observed, "reset", work)
+	return work, r.written(observed, "reset", work, "")
 }
 
 // remove deletes a Work that is known to be ours: the UID says so.
@@ -262,7 +263,7 @@ func (r *Reconciler) nudge(ctx context.Context, observed *Observed, removal *Rem
 	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return r.unlessGone(err, "nudging Work %s/%s", work.Namespace, work.Name)
 	}
-	return r.written(observed, "nudge", written)
+	return r.written(observed, "nudge", written, "")
 }
 
 // release drops Karmada's finalizer from a Work.

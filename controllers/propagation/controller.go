@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/resourceinterpreter"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -44,9 +46,20 @@ type Object interface {
 	GetStatus() *propagationv1alpha1.PropagationStatus
 }
 
-// Kinds are the kinds that own Works, each with how to make an empty one.
-var Kinds = map[string]func() Object{
-	"DirectPropagation": func() Object { return &propagationv1alpha1.DirectPropagation{} },
+// kinds are the kinds that own Works, each with how to make an empty one and an
+// empty list of them.
+var kinds = map[string]struct {
+	object func() Object
+	list   func() client.ObjectList
+}{
+	"ClusterDirectPropagation": {
+		func() Object { return &propagationv1alpha1.ClusterDirectPropagation{} },
+		func() client.ObjectList { return &propagationv1alpha1.ClusterDirectPropagationList{} },
+	},
+	"DirectPropagation": {
+		func() Object { return &propagationv1alpha1.DirectPropagation{} },
+		func() client.ObjectList { return &propagationv1alpha1.DirectPropagationList{} },
+	},
 }
 
 // Reconciler keeps the Works of the objects of one kind as they should be.
@@ -62,11 +75,17 @@ type Reconciler struct {
 	Discovery discovery.ServerResourcesInterface
 	// Resources watches the named resources.
 	Resources *Resources
+	// Interpreter is Karmada's, with what users add to it.
+	Interpreter resourceinterpreter.ResourceInterpreter
+	// LocalPrefixes begin the keys of labels and annotations that do not travel.
+	LocalPrefixes []string
 	// Recorder takes Events.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 
 	gauges *gauges
+	// requirements are shared by all kinds.
+	requirements *requirements
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
 	ledger  *ledger
@@ -78,6 +97,10 @@ type Reconciler struct {
 	vanished sync.Map
 	// statusWritten is, by object, when its status was written last.
 	statusWritten sync.Map
+	// aggregations are, by object, what was aggregated onto its resource last.
+	aggregations sync.Map
+	// interpreterEpoch counts the changes of the interpreter's configuration.
+	interpreterEpoch atomic.Int64
 }
 
 // Reconcile brings one object's Works and status to what they should be.
@@ -93,6 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.require(object, observed)
 	result, err := r.apply(ctx, object, observed, plan)
 	if err != nil {
 		return again(err)
@@ -106,20 +130,46 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // get returns an object as new as this process knows it; nil when it is gone.
 func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object, error) {
+	if r.Kind == kindDependency {
+		return r.dependency(ctx, key)
+	}
 	object := r.newOf(r.Kind)
 	err := r.Client.Get(ctx, key, object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", r.Kind, key, err)
 	}
 	if err != nil {
-		r.forget(key)
-		r.ledger.forgetObject(key)
-		r.statusWritten.Delete(key)
-		r.troubled.Delete(key)
-		r.gauges.counted(key, nil)
+		r.bury(key)
 		return nil, nil //nolint:nilnil // an object that is gone is no error
 	}
 	return r.ledger.newest(object), nil
+}
+
+// bury forgets an object that is gone.
+func (r *Reconciler) bury(key types.NamespacedName) {
+	r.forget(key)
+	r.ledger.forgetObject(key)
+	r.statusWritten.Delete(key)
+	r.troubled.Delete(key)
+	r.aggregations.Delete(key)
+	r.gauges.counted(key, nil)
+	r.requirements.release(requirer{kind: r.Kind, key: key})
+}
+
+// dependency returns a dependency as an object; nil when nobody requires it.
+// Its Works are removed then, but not before it is known what follows every
+// object that is there.
+func (r *Reconciler) dependency(ctx context.Context, key types.NamespacedName) (Object, error) {
+	if object := r.requirements.object(key); object != nil {
+		r.vanished.Delete(key)
+		return object, nil
+	}
+	r.bury(key)
+	unknown, err := r.unknownRequirements(ctx)
+	if _, witnessed := r.vanished.Load(key); err == nil && !unknown && !witnessed {
+		r.vanished.Store(key, r.Clock.Now())
+	}
+	return nil, err
 }
 
 // decide observes and plans. The content of the resource is read only when
@@ -145,8 +195,8 @@ func (r *Reconciler) ownerOf(object Object) render.Owner {
 
 // newOf makes an empty object of a kind that owns Works; nil for any other.
 func (r *Reconciler) newOf(kind string) Object {
-	if empty, known := Kinds[kind]; known {
-		return empty()
+	if known, found := kinds[kind]; found {
+		return known.object()
 	}
 	return nil
 }
@@ -171,6 +221,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if observed.Works, err = r.observeWorks(ctx, owner); err != nil {
 		return ctrl.Result{}, err
 	}
+	waiting := r.Kind == kindDependency && !witnessed && len(observed.Works) > 0
 	if !witnessed {
 		maps.DeleteFunc(observed.Works, func(_ types.NamespacedName, work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
 	}
@@ -184,6 +235,10 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	}
 	if err := failure(result); err != nil {
 		return ctrl.Result{}, err
+	}
+	if waiting {
+		// It is not known yet who requires it.
+		plan.wait(requirementPoll)
 	}
 	if witnessed {
 		// Works written just before may show up in the cache only later.

@@ -173,7 +173,7 @@ func (u *us) decide(w *world) {
 	}
 	work := w.versions[u.seen]
 	target := render.Target{Cluster: "member", ReadySince: w.cluster().ReadySince}
-	write, needed := planWrite(observed, target, claimed(work))
+	write, needed := planWrite(observed, target, observed.Resource.on("member"), claimed(work))
 	if !needed {
 		return
 	}

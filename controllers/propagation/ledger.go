@@ -17,6 +17,7 @@ limitations under the License.
 package propagation
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -43,6 +44,10 @@ type ledger struct {
 	works map[types.UID]map[types.NamespacedName]ledgerEntry
 	// objects are propagation objects as their last write returned them.
 	objects map[types.NamespacedName]Object
+	// deletions are Works that this process has deleted.
+	deletions map[types.UID]bool
+	// losses are Works that somebody else has deleted, with the time.
+	losses map[types.NamespacedName]time.Time
 }
 
 type ledgerEntry struct {
@@ -55,6 +60,9 @@ func newLedger(passive clock.PassiveClock) *ledger {
 		clock:   passive,
 		works:   map[types.UID]map[types.NamespacedName]ledgerEntry{},
 		objects: map[types.NamespacedName]Object{},
+
+		deletions: map[types.UID]bool{},
+		losses:    map[types.NamespacedName]time.Time{},
 	}
 }
 
@@ -70,6 +78,9 @@ func (l *ledger) wrote(owner types.UID, work *workv1alpha1.Work) error {
 		l.works[owner] = map[types.NamespacedName]ledgerEntry{}
 	}
 	l.works[owner][client.ObjectKeyFromObject(work)] = ledgerEntry{work: work, at: l.clock.Now()}
+	if work.DeletionTimestamp != nil {
+		l.deletions[work.UID] = true
+	}
 	return nil
 }
 
@@ -97,6 +108,9 @@ func (l *ledger) pending(owner types.UID) bool {
 	return len(l.works[owner]) > 0
 }
 
+// maxLosses is how many losses are kept before those that are over are dropped.
+const maxLosses = 1000
+
 // gone tells that a Work has vanished from the cache: what was written to it
 // is no longer true.
 func (l *ledger) gone(owner types.UID, work client.Object) {
@@ -106,6 +120,22 @@ func (l *ledger) gone(owner types.UID, work client.Object) {
 	if entry, found := l.works[owner][key]; found && entry.work.UID == work.GetUID() {
 		delete(l.works[owner], key)
 	}
+	if l.deletions[work.GetUID()] {
+		delete(l.deletions, work.GetUID())
+		return
+	}
+	if len(l.losses) >= maxLosses {
+		maps.DeleteFunc(l.losses, func(_ types.NamespacedName, at time.Time) bool { return l.clock.Since(at) > restoreDelay })
+	}
+	l.losses[key] = l.clock.Now()
+}
+
+// lost tells when somebody else has deleted a Work; the zero time when nobody
+// has of late.
+func (l *ledger) lost(key types.NamespacedName) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.losses[key]
 }
 
 // caughtUp tells whether the cache shows a write. A Work that is missing may

@@ -39,6 +39,10 @@ var (
 		Name: "karmada_direct_work_writes_total",
 		Help: "Writes of Works that succeeded, by kind of the owner and operation: create, update, reset, nudge (of a deletion), delete, release.",
 	}, []string{"kind", "operation"})
+	templateWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "karmada_direct_template_status_writes_total",
+		Help: "Writes of aggregated status onto resources of the control plane that succeeded, by kind of the object.",
+	}, []string{"kind"})
 	worksSkipped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_works_skipped_total",
 		Help: "Works that a reconcile found to be right already, by kind of the owner.",
@@ -55,7 +59,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(reconcileErrors, workWrites, worksSkipped, clusterRows, confirmationSeconds)
+	metrics.Registry.MustRegister(reconcileErrors, workWrites, templateWrites, worksSkipped, clusterRows, confirmationSeconds)
 }
 
 // gauges keeps what the metrics of one reconciler remember between reconciles.

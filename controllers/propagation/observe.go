@@ -57,13 +57,24 @@ type Observed struct {
 	Abandon bool
 
 	Resource Resource
-	// Targets has an entry per named cluster, in the order of the spec.
+	// Dependencies says how the resources fare that follow this one.
+	Dependencies *propagationv1alpha1.Dependencies
+	// Selected are the clusters that the selector of the spec matches.
+	Selected []string
+	// Targets has an entry per cluster that is to get the resource: those that
+	// the spec names, in its order, and those that it selects.
 	Targets []render.Target
-	named   map[string]bool
+	targets map[string]bool
+	// workName is the name of the wanted Works, the same on every cluster.
+	// Karmada's hash in it takes microseconds, and is asked for many times.
+	workName string
 	// Clusters has the state of every cluster that is named or has a Work.
 	Clusters map[string]Cluster
 	// Works are the compact Works of the object.
 	Works map[types.NamespacedName]*workv1alpha1.Work
+	// Lost says, by cluster, when somebody else has deleted the Work that the
+	// object wants.
+	Lost map[string]time.Time
 	// Holders says, by cluster, who else holds the Work that the object wants.
 	Holders map[string]string
 }
@@ -79,10 +90,12 @@ type Cluster struct {
 	Message string
 	// API tells whether the cluster serves the kind of the resource.
 	API clusterv1alpha1.APIEnablementStatus
+	// Attributes are what override policies can select the cluster by.
+	Attributes string
 }
 
 func (o *Observed) workKey(cluster string) types.NamespacedName {
-	return render.WorkKey(cluster, o.Spec.Resource.Kind, o.Owner.Namespace, o.Spec.Resource.Name)
+	return types.NamespacedName{Namespace: names.GenerateExecutionSpaceName(cluster), Name: o.workName}
 }
 
 // work is the Work of the resource on a cluster, nil when there is none.
@@ -90,14 +103,14 @@ func (o *Observed) work(cluster string) *workv1alpha1.Work {
 	return o.Works[o.workKey(cluster)]
 }
 
-// names tells whether the spec names a cluster.
-func (o *Observed) names(cluster string) bool { return o.named[cluster] }
+// targeted tells whether a cluster is to get the resource.
+func (o *Observed) targeted(cluster string) bool { return o.targets[cluster] }
 
 // surplus are the Works that are not, or no longer, wanted.
 func (o *Observed) surplus() []types.NamespacedName {
 	keys := []types.NamespacedName{}
 	for key := range o.Works {
-		if cluster := clusterOf(key.Namespace); !o.names(cluster) || o.workKey(cluster) != key {
+		if cluster := clusterOf(key.Namespace); !o.targeted(cluster) || o.workKey(cluster) != key {
 			keys = append(keys, key)
 		}
 	}
@@ -120,10 +133,17 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		Abandon:      object.GetAnnotations()[propagationv1alpha1.AbandonUnreachableAnnotation] == "true",
 		Clusters:     map[string]Cluster{},
 		Holders:      map[string]string{},
+		Lost:         map[string]time.Time{},
 	}
 	var err error
 	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
 		return nil, err
+	}
+	var problem *Problem
+	if !observed.Deleting {
+		if problem, err = r.observeSelection(ctx, observed); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.observeClusters(ctx, observed); err != nil {
 		return nil, err
@@ -132,8 +152,54 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		return observed, nil
 	}
 	observed.target()
-	observed.Resource = r.observeResource(ctx, object, full)
+	if problem != nil {
+		observed.Resource.Problem = problem
+		return observed, nil
+	}
+	observed.Resource = r.observeResource(ctx, object, observed, full)
 	return observed, r.observeHolders(ctx, observed)
+}
+
+// observeSelection finds the clusters that the selector of the spec matches.
+// With a selector that is none, all that has a Work stays a target, so that a
+// mistake withdraws nothing.
+func (r *Reconciler) observeSelection(ctx context.Context, observed *Observed) (*Problem, error) {
+	if observed.Spec.ClusterSelector == nil {
+		return nil, nil //nolint:nilnil // no selector is no problem
+	}
+	selector, err := metav1.LabelSelectorAsSelector(observed.Spec.ClusterSelector)
+	if err != nil {
+		observed.Selected = observed.holding()
+		return &Problem{
+			Reason: propagationv1alpha1.ReasonClusterSelectorInvalid, Message: fmt.Sprintf("spec.clusterSelector: %v", err), Stalled: true,
+		}, nil
+	}
+	list := &clusterv1alpha1.ClusterList{}
+	matching := client.MatchingLabelsSelector{Selector: selector}
+	if err := r.Client.List(ctx, list, matching, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
+	}
+	if len(list.Items) == 0 && len(observed.Works) > 0 {
+		// Before all is withdrawn, the API server is asked whether it means it.
+		if err := r.Live.List(ctx, list, matching); err != nil {
+			return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
+		}
+	}
+	for i := range list.Items {
+		observed.Selected = append(observed.Selected, list.Items[i].Name)
+	}
+	slices.Sort(observed.Selected)
+	return nil, nil //nolint:nilnil // nor is a good one
+}
+
+// holding are the clusters with a Work of the object.
+func (o *Observed) holding() []string {
+	clusters := make([]string, 0, len(o.Works))
+	for key := range o.Works {
+		clusters = append(clusters, clusterOf(key.Namespace))
+	}
+	slices.Sort(clusters)
+	return slices.Compact(clusters)
 }
 
 // observeWorks lists the Works of an owner, with what this process wrote and
@@ -178,6 +244,11 @@ func (r *Reconciler) observeClusters(ctx context.Context, observed *Observed) er
 			return err
 		}
 	}
+	for _, name := range observed.Selected {
+		if err := observe(name); err != nil {
+			return err
+		}
+	}
 	for key := range observed.Works {
 		if err := observe(clusterOf(key.Namespace)); err != nil {
 			return err
@@ -195,6 +266,7 @@ func stateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVers
 		Terminating: cluster.DeletionTimestamp != nil,
 		Message:     "the cluster has not reported yet",
 		API:         cluster.APIEnablement(gvk),
+		Attributes:  attributesOf(cluster),
 	}
 	if ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady); ready != nil {
 		state.Ready = ready.Status == metav1.ConditionTrue
@@ -204,17 +276,24 @@ func stateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVers
 	return state
 }
 
-// target says what the Work of each named cluster has of its own.
+// target says what the Work of each target cluster has of its own.
 func (o *Observed) target() {
 	suspended := map[string]bool{}
 	for _, name := range o.Spec.Suspension.DispatchingOnClusters.ClusterNames {
 		suspended[name] = true
 	}
-	o.Targets = make([]render.Target, 0, len(o.Spec.Clusters))
-	o.named = make(map[string]bool, len(o.Spec.Clusters))
+	clusters := make([]string, 0, len(o.Spec.Clusters)+len(o.Selected))
+	o.workName = names.GenerateWorkName(o.Spec.Resource.Kind, o.Spec.Resource.Name, o.Owner.Namespace)
 	for i := range o.Spec.Clusters {
-		name := o.Spec.Clusters[i].Name
-		o.named[name] = true
+		clusters = append(clusters, o.Spec.Clusters[i].Name)
+	}
+	o.Targets = make([]render.Target, 0, cap(clusters))
+	o.targets = make(map[string]bool, cap(clusters))
+	for _, name := range append(clusters, o.Selected...) {
+		if o.targets[name] {
+			continue
+		}
+		o.targets[name] = true
 		o.Targets = append(o.Targets, render.Target{
 			Cluster:            name,
 			ConflictResolution: o.Spec.ConflictResolution,
@@ -241,6 +320,9 @@ func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) err
 		}
 		if holder != "" {
 			observed.Holders[target.Cluster] = holder
+		}
+		if at := r.ledger.lost(observed.workKey(target.Cluster)); !at.IsZero() {
+			observed.Lost[target.Cluster] = at
 		}
 	}
 	return nil
@@ -282,6 +364,9 @@ func (r *Reconciler) holder(ctx context.Context, work *workv1alpha1.Work, observ
 	}
 	holder, owner := render.OwnerOf(work), observed.Owner
 	switch {
+	case holder.Kind == kindDependency && owner.Kind != kindDependency:
+		// Who names a resource goes before those whom it only follows.
+		return "", nil
 	case holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name:
 		return "", nil
 	case holder.Name == "" && render.Renders(work, observed.Resource.UID):

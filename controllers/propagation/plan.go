@@ -39,8 +39,14 @@ const (
 	releaseTime = 3 * time.Second
 	// homelessPoll is how often a cluster's execution namespace is looked for.
 	homelessPoll = time.Second
+	// restoreDelay is how long after somebody else has deleted a Work it is
+	// restored. It exceeds the interval at which karmadactl unregister looks.
+	restoreDelay = 3 * time.Second
 	// conflictPoll is how often a Work that somebody else holds is looked at.
 	conflictPoll = 3 * time.Second
+	// requirementPoll is how often it is looked whether it is known by now what
+	// follows every object.
+	requirementPoll = 2 * time.Second
 	// kindPoll is how often an unknown kind is looked for, beside the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	kindPoll = 15 * time.Second
@@ -79,6 +85,8 @@ type Write struct {
 	Nudge bool
 	// Confirmed is the revision that the cluster is known to run.
 	Confirmed string
+	// Rendering is what is written.
+	Rendering Rendering
 }
 
 // Removal deletes a Work.
@@ -138,36 +146,55 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		plan.wait(conflictPoll)
 		return
 	}
-	cluster := observed.Clusters[target.Cluster]
+	cluster, rendering := observed.Clusters[target.Cluster], observed.Resource.on(target.Cluster)
 	if !cluster.Exists || cluster.Terminating {
 		// A terminating cluster's execution namespace may not get new Works, and
 		// what is in it is on its way out.
 		return
 	}
+	if rendering.Reason != "" {
+		// What the cluster has stays until a user has mended this.
+		return
+	}
+	target.Overrides = rendering.Overrides
 	work := observed.work(target.Cluster)
 	switch {
+	case work == nil && restores(observed, target.Cluster) > 0:
+		plan.wait(restores(observed, target.Cluster))
 	case work == nil:
 		if cluster.API != clusterv1alpha1.APIDisabled {
-			plan.Writes = append(plan.Writes, Write{Target: target, Update: true})
+			plan.Writes = append(plan.Writes, Write{Target: target, Rendering: rendering, Update: true})
 		}
 	case work.DeletionTimestamp != nil:
 		// It is re-created when it is gone.
 	default:
-		if write, needed := planWrite(observed, target, work); needed {
+		if write, needed := planWrite(observed, target, rendering, work); needed {
 			plan.Writes = append(plan.Writes, write)
 		}
 		plan.wait(refusalSettles(observed.Now, work))
 	}
 }
 
+// restores tells how long a Work that somebody else has deleted is not
+// restored; 0 when there is none. karmadactl unregister deletes the Works of a
+// pull cluster before it deletes the Cluster, and gives up unless it finds, in
+// one of its looks a second apart, that none is left.
+func restores(observed *Observed, cluster string) time.Duration {
+	at, lost := observed.Lost[cluster]
+	if !lost {
+		return 0
+	}
+	return max(0, at.Add(restoreDelay).Sub(observed.Now))
+}
+
 // planWrite compares a live Work with what it should be.
-func planWrite(observed *Observed, target render.Target, work *workv1alpha1.Work) (Write, bool) {
-	write := Write{Target: target, Live: work, Confirmed: confirmedRevision(work)}
+func planWrite(observed *Observed, target render.Target, rendering Rendering, work *workv1alpha1.Work) (Write, bool) {
+	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: confirmedRevision(work)}
 	proof, _ := evidenceOf(work)
 	suspended := ptr.Deref(work.Spec.SuspendDispatching, false)
 	preserved := ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
 	switch {
-	case render.Revision(work) != observed.Resource.Revision:
+	case render.Revision(work) != rendering.Revision:
 		write.Reset = wantsReset(work)
 		write.Update = true
 	case suspended != target.Suspend, preserved != target.Preserve, !render.IsClaimed(work, observed.Owner, target):
@@ -196,7 +223,7 @@ func contactRegained(cluster Cluster, work *workv1alpha1.Work) bool {
 // mayGo tells whether the time has come to remove a Work that is not wanted.
 func mayGo(observed *Observed, plan *Plan, key types.NamespacedName) bool {
 	cluster := clusterOf(key.Namespace)
-	if !observed.names(cluster) {
+	if !observed.targeted(cluster) {
 		return true
 	}
 	wanted := observed.workKey(cluster)

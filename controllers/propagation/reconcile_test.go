@@ -47,8 +47,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/resourceinterpreter/default/native"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -72,7 +74,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		scheme.AddToScheme, clusterv1alpha1.Install, workv1alpha1.Install, propagationv1alpha1.AddToScheme,
+		scheme.AddToScheme, clusterv1alpha1.Install, policyv1alpha1.Install, workv1alpha1.Install, propagationv1alpha1.AddToScheme,
 	} {
 		if err := add(kinds); err != nil {
 			t.Fatal(err)
@@ -86,15 +88,22 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithStatusSubresource(&workv1alpha1.Work{}, &propagationv1alpha1.DirectPropagation{}).
 		WithIndex(&workv1alpha1.Work{}, indexOwnerUID, workIndexes[indexOwnerUID]).
 		WithIndex(&workv1alpha1.Work{}, indexOwnerName, workIndexes[indexOwnerName]).
+		WithIndex(&workv1alpha1.Work{}, indexName, workIndexes[indexName]).
 		WithObjects(objects...).Build()
 	b.Reconciler = &Reconciler{
 		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server, Mapper: mapper,
-		Resources: NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName) {}),
-		Recorder:  b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"),
+		Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
+		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName) {}),
+		Recorder:    b.events, Clock: clock.RealClock{},
+		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
 	return b
 }
+
+// nativeInterpreter is the part of Karmada's interpreter that needs no server.
+type nativeInterpreter struct{ *native.DefaultInterpreter }
+
+func (nativeInterpreter) Start(context.Context) error { return nil }
 
 // compacting reads Works as the manager's cache holds them.
 type compacting struct{ client.WithWatch }
@@ -245,6 +254,7 @@ func (b *bench) changeImage(t *testing.T, image string) {
 
 func webDeployment() *appsv1.Deployment {
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: "deployment"}}
+	deployment.Spec.Replicas = ptr.To[int32](1)
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "nginx:1"}}
 	return deployment
 }

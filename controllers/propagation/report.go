@@ -49,15 +49,30 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
 		return ctrl.Result{}, err
 	}
+	observed.Dependencies = r.requirements.fares(observed)
 	status := NewStatus(observed, result)
 	r.gauges.confirmed(observed, r.Clock.Now())
 	r.gauges.counted(client.ObjectKeyFromObject(object), status.Summary)
+	if r.Kind == kindDependency {
+		r.requirements.report(client.ObjectKeyFromObject(object), status)
+		return r.next(observed, plan, result)
+	}
 	if hold := r.holdStatus(object, status); hold > 0 {
 		plan.wait(hold)
 	} else if err := r.writeStatus(ctx, object, status); err != nil {
 		return again(err)
 	}
-	return r.next(observed, plan, result)
+	early, err := r.aggregate(ctx, object, observed)
+	if err != nil {
+		if apierrors.IsConflict(err) {
+			early, err = soon, nil
+		} else {
+			reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.EventAggregateStatusFailed).Inc()
+		}
+	}
+	plan.wait(early)
+	next, failure := r.next(observed, plan, result)
+	return next, errors.Join(failure, err)
 }
 
 // holdStatus tells how long to hold a status back; 0 to write it, or when
@@ -163,6 +178,9 @@ var troubles = []string{
 	propagationv1alpha1.ReasonResourceNotFound,
 	propagationv1alpha1.ReasonResourceReadFailed,
 	propagationv1alpha1.ReasonRenderFailed,
+	propagationv1alpha1.ReasonOverrideFailed,
+	propagationv1alpha1.ReasonClusterSelectorInvalid,
+	propagationv1alpha1.ReasonNoClusterSelected,
 	propagationv1alpha1.ReasonConflict,
 	propagationv1alpha1.ReasonWriteFailed,
 	propagationv1alpha1.ReasonApplyFailed,

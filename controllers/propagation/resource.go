@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 	"github.com/karmada-io/karmada/pkg/util"
@@ -45,12 +46,17 @@ import (
 type Resource struct {
 	// Problem says why there is no manifest; nil when there is one.
 	Problem *Problem
-	// UID is the resource's.
-	UID types.UID
-	// Revision is the revision of the manifest.
+	// UID and Version are the resource's.
+	UID     types.UID
+	Version string
+	// Revision is the revision of the manifest that clusters share.
 	Revision string
 	// Manifest is nil when only the revision was needed and known.
 	Manifest *render.Manifest
+	// Renderings are, by cluster, what gets there instead.
+	Renderings map[string]Rendering
+	// Dependencies are the resources that have to follow it.
+	Dependencies []configv1alpha1.DependentObjectReference
 	// ClaimedBy names the policy that has claimed the resource.
 	ClaimedBy string
 }
@@ -70,12 +76,10 @@ type Problem struct {
 // recollection is what is remembered of a resource, so that it is read only
 // when it has changed. It holds no content.
 type recollection struct {
-	reference  propagationv1alpha1.ResourceReference
-	resolution propagationv1alpha1.ConflictResolution
-	uid        types.UID
-	version    string
-	revision   string
-	claimedBy  string
+	// generation is that of the object, inputs what else it was rendered from.
+	generation int64
+	inputs     string
+	resource   Resource
 }
 
 // bindingKinds are the kinds that Karmada renders Works from, with the label
@@ -85,9 +89,9 @@ var bindingKinds = []struct{ kind, label, namespace, name string }{
 	{"ClusterResourceBinding", workv1alpha2.ClusterResourceBindingPermanentIDLabel, "", workv1alpha2.ClusterResourceBindingAnnotationKey},
 }
 
-// observeResource reads the named resource: only its revision if that is known
-// and full is false.
-func (r *Reconciler) observeResource(ctx context.Context, object Object, full bool) Resource {
+// observeResource reads the named resource and renders it: only its revisions
+// if those are known and full is false.
+func (r *Reconciler) observeResource(ctx context.Context, object Object, observed *Observed, full bool) Resource {
 	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
 	if problem := forbidden(reference, key.Namespace); problem != nil {
 		r.forget(key)
@@ -98,28 +102,44 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, full bo
 		return Resource{Problem: problem}
 	}
 	r.Resources.Track(key, mapping.Resource)
-	known, remembered := r.recall(key, object.GetSpec())
-	if !full && remembered && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.uid, known.version) {
-		return Resource{UID: known.uid, Revision: known.revision, ClaimedBy: known.claimedBy}
+	inputs, err := r.renderingInputs(ctx, observed)
+	if err != nil {
+		return Resource{Problem: readFailed(err.Error(), err)}
 	}
-	resource := &unstructured.Unstructured{}
-	resource.SetGroupVersionKind(mapping.GroupVersionKind)
-	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource); err != nil {
+	known, remembered := r.recall(key, observed.Generation, inputs)
+	if !full && remembered && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
+		return known.resource
+	}
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(mapping.GroupVersionKind)
+	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
 		return Resource{Problem: readProblem(reference, key.Namespace, err)}
 	}
-	if problem := forbiddenObject(resource); problem != nil {
+	if problem := forbiddenObject(template); problem != nil {
 		return Resource{Problem: problem}
 	}
-	manifest, err := render.NewManifest(resource, object.GetSpec().ConflictResolution)
+	resource, err := r.render(ctx, observed, template)
 	if err != nil {
 		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true}}
 	}
-	claimedBy := claimOf(resource)
 	r.remember(key, recollection{
-		reference: reference, resolution: object.GetSpec().ConflictResolution,
-		uid: resource.GetUID(), version: resource.GetResourceVersion(), revision: manifest.Revision, claimedBy: claimedBy,
+		generation: observed.Generation, inputs: inputs, resource: resource.withoutManifests(),
 	})
-	return Resource{UID: resource.GetUID(), Revision: manifest.Revision, Manifest: manifest, ClaimedBy: claimedBy}
+	return resource
+}
+
+// withoutManifests is what may be remembered of a resource: no content.
+func (r Resource) withoutManifests() Resource {
+	r.Manifest = nil
+	if len(r.Renderings) > 0 {
+		kept := make(map[string]Rendering, len(r.Renderings))
+		for cluster, rendering := range r.Renderings {
+			rendering.Manifest = nil
+			kept[cluster] = rendering
+		}
+		r.Renderings = kept
+	}
+	return r
 }
 
 // mapKind resolves the kind and checks its scope.
@@ -135,14 +155,24 @@ func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*
 	if err != nil {
 		return nil, readFailed(fmt.Sprintf("asking the Karmada API server for %s %s: %v", reference.APIVersion, reference.Kind, err), err)
 	}
-	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+	if advice, limited := scopeMismatch[r.Kind]; limited && mapping.Scope.Name() != advice.wanted {
 		return nil, &Problem{
 			Reason:  propagationv1alpha1.ReasonResourceScopeMismatch,
-			Message: fmt.Sprintf("spec.resource: %s %s is cluster-scoped; a DirectPropagation propagates a resource of its own namespace", reference.APIVersion, reference.Kind),
+			Message: fmt.Sprintf("spec.resource: %s %s %s", reference.APIVersion, reference.Kind, advice.otherwise),
 			Stalled: true,
 		}
 	}
 	return mapping, nil
+}
+
+// scopeMismatch says, by the kind of the object, which scope its resource must
+// have, and what to do when it has the other.
+var scopeMismatch = map[string]struct {
+	wanted    meta.RESTScopeName
+	otherwise string
+}{
+	"DirectPropagation":        {meta.RESTScopeNameNamespace, "is cluster-scoped; use a ClusterDirectPropagation for it, a DirectPropagation propagates a resource of its own namespace"},
+	"ClusterDirectPropagation": {meta.RESTScopeNameRoot, "is namespaced; use a DirectPropagation in the namespace of the resource"},
 }
 
 // reachable tells an API that does not exist (nil) from one that cannot be
@@ -200,8 +230,7 @@ func forbidden(reference propagationv1alpha1.ResourceReference, namespace string
 		}
 	}
 	group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
-	own := group == "karmada.io" || strings.HasSuffix(group, ".karmada.io") || group == propagationv1alpha1.GroupName
-	if own || slices.Contains(stationaryKinds, schema.GroupKind{Group: group, Kind: reference.Kind}) {
+	if isReservedGroup(group) || slices.Contains(stationaryKinds, schema.GroupKind{Group: group, Kind: reference.Kind}) {
 		return notPropagatable(reference.Kind, reference.Name, "this kind only has a meaning in the control plane that it was made in")
 	}
 	return nil
@@ -263,11 +292,11 @@ func (r *Reconciler) remember(key types.NamespacedName, known recollection) {
 }
 
 // recall returns what is remembered of the resource of an object, if that was
-// learned under the same spec.
-func (r *Reconciler) recall(key types.NamespacedName, spec *propagationv1alpha1.PropagationSpec) (recollection, bool) {
+// learned under the same spec and with the same inputs.
+func (r *Reconciler) recall(key types.NamespacedName, generation int64, inputs string) (recollection, bool) {
 	stored, _ := r.recollections.Load(key)
 	known, ok := stored.(recollection)
-	return known, ok && known.reference == spec.Resource && known.resolution == spec.ConflictResolution
+	return known, ok && known.generation == generation && known.inputs == inputs
 }
 
 // forget drops what is remembered for an object, and its watch.

@@ -39,6 +39,8 @@ import (
 var severity = []string{
 	propagationv1alpha1.ReasonConflict,
 	propagationv1alpha1.ReasonWriteFailed,
+	propagationv1alpha1.ReasonRenderFailed,
+	propagationv1alpha1.ReasonOverrideFailed,
 	propagationv1alpha1.ReasonApplyFailed,
 	propagationv1alpha1.ReasonClusterNotFound,
 	propagationv1alpha1.ReasonAPINotEnabled,
@@ -64,6 +66,7 @@ func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.Propaga
 	status := &propagationv1alpha1.PropagationStatus{
 		ObservedGeneration: ptr.To(observed.Generation),
 		Summary:            summarize(rows),
+		Dependencies:       observed.Dependencies,
 	}
 	targets := len(rows)
 	rows = append(rows, removalRows(observed, result)...)
@@ -93,7 +96,7 @@ func targetRow(observed *Observed, result *Outcome, target render.Target) propag
 }
 
 func rowOf(observed *Observed, result *Outcome, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
-	name, cluster := target.Cluster, observed.Clusters[target.Cluster]
+	name, cluster, rendering := target.Cluster, observed.Clusters[target.Cluster], observed.Resource.on(target.Cluster)
 	holder := cmp.Or(result.Holders[name], observed.Holders[name])
 	switch {
 	case !cluster.Exists:
@@ -106,15 +109,21 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 			fmt.Sprintf("%s %s is already propagated to this cluster by %s; it is taken up when that lets go", observed.Spec.Resource.Kind, observed.Spec.Resource.Name, holder))
 	case !cluster.Ready:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonClusterNotReady, "Karmada has no contact with the cluster: "+cluster.Message)
+	case rendering.Reason != "":
+		return row(name, metav1.ConditionFalse, rendering.Reason, rendering.Message)
 	case result.Failures[name] != nil:
 		return row(name, unknownUnlessNew(work), propagationv1alpha1.ReasonWriteFailed, result.Failures[name].Error())
+	case work == nil && restores(observed, name) > 0:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
 	case work == nil:
 		return absentRow(observed, cluster, name)
 	case work.DeletionTimestamp != nil:
-		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the Work was deleted by somebody else; it is restored when that is done")
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
 	}
 	return workRow(observed, target, work)
 }
+
+const deletedByOthers = "the Work was deleted by somebody else; it is restored when that is done"
 
 func unknownUnlessNew(work *workv1alpha1.Work) metav1.ConditionStatus {
 	if work == nil {
@@ -141,7 +150,7 @@ func absentRow(observed *Observed, cluster Cluster, name string) propagationv1al
 func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	name := target.Cluster
 	proof, applied := evidenceOf(work)
-	if observed.Resource.Problem == nil && render.Revision(work) != observed.Resource.Revision {
+	if observed.Resource.Problem == nil && render.Revision(work) != observed.Resource.on(name).Revision {
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the current revision is not written yet")
 	}
 	switch {
@@ -180,7 +189,7 @@ func removalRows(observed *Observed, result *Outcome) []propagationv1alpha1.Clus
 	rows, last := []propagationv1alpha1.ClusterStatus{}, ""
 	for _, key := range observed.surplus() {
 		// A named cluster has a row already, that of its new resource.
-		if name := clusterOf(key.Namespace); !observed.names(name) && name != last {
+		if name := clusterOf(key.Namespace); !observed.targeted(name) && name != last {
 			rows = append(rows, removalRow(observed, result, key, name))
 			last = name
 		}
@@ -273,6 +282,9 @@ func verdict(observed *Observed, targets, removals []propagationv1alpha1.Cluster
 		}
 		return metav1.ConditionFalse, problem.Reason, problem.Message
 	}
+	if len(targets) == 0 {
+		return metav1.ConditionFalse, propagationv1alpha1.ReasonNoClusterSelected, "no Cluster matches spec.clusterSelector; label one, or correct the selector"
+	}
 	good := 0
 	for i := range targets {
 		if targets[i].Applied == metav1.ConditionTrue && targets[i].Health == propagationv1alpha1.HealthHealthy {
@@ -281,7 +293,7 @@ func verdict(observed *Observed, targets, removals []propagationv1alpha1.Cluster
 	}
 	if good == len(targets) {
 		return metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated,
-			fmt.Sprintf("%s confirmed revision %s and reports it healthy", everyCluster(len(targets)), observed.Resource.Revision)
+			fmt.Sprintf("%s confirmed %s and reports it healthy", everyCluster(len(targets)), revisionsOf(targets))
 	}
 	bad := worst(targets)
 	return metav1.ConditionFalse, bad.Reason, fmt.Sprintf("%d of %d clusters ready; %s: %s", good, len(targets), bad.Name, bad.Message)
@@ -292,6 +304,16 @@ func everyCluster(count int) string {
 		return "the cluster has"
 	}
 	return fmt.Sprintf("each of %d clusters has", count)
+}
+
+// revisionsOf names the revision that rows have in common, if they do.
+func revisionsOf(rows []propagationv1alpha1.ClusterStatus) string {
+	for i := range rows {
+		if rows[i].Revision != rows[0].Revision {
+			return "its own revision"
+		}
+	}
+	return "revision " + rows[0].Revision
 }
 
 // withdrawals says how many clusters are still to be cleaned up.

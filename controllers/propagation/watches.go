@@ -28,10 +28,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -48,6 +50,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
@@ -62,12 +66,16 @@ const (
 	// life; by the UID, because what names the owner may be edited away.
 	indexOwnerUID  = "ownerUID"
 	indexOwnerName = "ownerName"
+	// indexName finds the Works of a resource on all clusters.
+	indexName = "name"
 	// indexCluster finds the objects that name a cluster.
 	indexCluster = "cluster"
 	// indexResource finds the objects that name a resource.
 	indexResource = "resource"
 	// indexGroup finds the objects that name a kind of a group.
 	indexGroup = "group"
+	// indexSelects finds the objects that select clusters.
+	indexSelects = "selects"
 	// indexWorkName finds the objects that want a Work of a name.
 	indexWorkName = "workName"
 )
@@ -98,6 +106,9 @@ type Options struct {
 	Concurrency int
 	// Writers is how many writes of Works are under way at once.
 	Writers int
+	// LocalPrefixes begin the keys of labels and annotations that do not travel,
+	// beside those that never do.
+	LocalPrefixes []string
 }
 
 // SetupWithManager adds the controller to a manager whose cache was made with
@@ -111,25 +122,33 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return fmt.Errorf("making a discovery client: %w", err)
 	}
+	dynamicClient, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a dynamic client: %w", err)
+	}
+	interpreter, start := newInterpreter(ctx, dynamicClient, mgr.GetAPIReader())
 	if err := indexWorks(ctx, mgr); err != nil {
 		return err
 	}
 	// One bound for all kinds: it is the API server that is shared.
-	writers := make(chan struct{}, options.Writers)
-	for kind := range Kinds {
+	writers, required := make(chan struct{}, options.Writers), newRequirements()
+	for _, kind := range append(slices.Collect(maps.Keys(kinds)), kindDependency) {
 		reconciler := &Reconciler{
-			Kind:      kind,
-			Client:    mgr.GetClient(),
-			Live:      mgr.GetAPIReader(),
-			Mapper:    mgr.GetRESTMapper(),
-			Discovery: discover,
-			Recorder:  mgr.GetEventRecorder("karmada-direct"),
-			Clock:     clock.RealClock{},
-			writers:   writers,
-			ledger:    newLedger(clock.RealClock{}),
-			gauges:    newGauges(kind),
+			Kind:          kind,
+			Client:        mgr.GetClient(),
+			Live:          mgr.GetAPIReader(),
+			Mapper:        mgr.GetRESTMapper(),
+			Discovery:     discover,
+			Interpreter:   interpreter,
+			LocalPrefixes: options.LocalPrefixes,
+			Recorder:      mgr.GetEventRecorder("karmada-direct"),
+			Clock:         clock.RealClock{},
+			writers:       writers,
+			ledger:        newLedger(clock.RealClock{}),
+			gauges:        newGauges(kind),
+			requirements:  required,
 		}
-		if err := reconciler.setup(ctx, mgr, client, options); err != nil {
+		if err := reconciler.setup(ctx, mgr, client, start, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
 		}
 	}
@@ -154,6 +173,7 @@ var workIndexes = map[string]client.IndexerFunc{
 	indexOwnerName: func(work client.Object) []string {
 		return []string{ownerIndexKey(render.OwnerOf(work))}
 	},
+	indexName: func(work client.Object) []string { return []string{work.GetName()} },
 }
 
 func ownerIndexKey(owner render.Owner) string {
@@ -173,20 +193,62 @@ var indexes = map[string]func(object Object) []string{
 		return []string{resourceIndexKey(groupOf(object), object.GetSpec().Resource.Name)}
 	},
 	indexGroup: func(object Object) []string { return []string{groupOf(object)} },
+	indexSelects: func(object Object) []string {
+		if object.GetSpec().ClusterSelector == nil {
+			return nil
+		}
+		return []string{indexSelects}
+	},
 	indexWorkName: func(object Object) []string {
 		reference := object.GetSpec().Resource
 		return []string{names.GenerateWorkName(reference.Kind, reference.Name, object.GetNamespace())}
 	},
 }
 
-func groupOf(object Object) string {
-	return schema.FromAPIVersionAndKind(object.GetSpec().Resource.APIVersion, "").Group
+func groupOf(object Object) string { return groupOfVersion(object.GetSpec().Resource.APIVersion) }
+
+func groupOfVersion(apiVersion string) string {
+	return schema.FromAPIVersionAndKind(apiVersion, "").Group
 }
 
 func resourceIndexKey(group, name string) string { return group + "/" + name }
 
 // setup registers the controller of one kind and all that wakes it.
-func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, options Options) error {
+func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, startInterpreter func() error, options Options) error {
+	made := ctrl.NewControllerManagedBy(mgr).
+		Named(strings.ToLower(r.Kind)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency})
+	if _, stored := kinds[r.Kind]; stored {
+		if err := r.index(ctx, mgr); err != nil {
+			return err
+		}
+		made = made.Watches(r.newOf(r.Kind), r.onObject())
+	}
+	crds := &metav1.PartialObjectMetadata{}
+	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+	return made.
+		Watches(&workv1alpha1.Work{}, r.onWork()).
+		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
+		WatchesMetadata(crds, r.onCRD()).
+		Watches(&policyv1alpha1.OverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
+		Watches(&policyv1alpha1.ClusterOverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
+		WatchesMetadata(metadataOf("ResourceInterpreterCustomization"), r.onInterpreter()).
+		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
+		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.requirements.register(r.Kind, func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
+				for _, request := range r.find(ctx, indexResource, resourceIndexKey(resource.Group, key.Name), key.Namespace) {
+					queue.Add(request)
+				}
+			})
+			// Sources are awaited before the first reconcile.
+			return startInterpreter()
+		})).
+		Complete(r)
+}
+
+// index makes the cache find objects of the kind.
+func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
 	for name, keys := range indexes {
 		err := mgr.GetFieldIndexer().IndexField(ctx, r.newOf(r.Kind), name, func(object client.Object) []string {
 			ours, _ := object.(Object)
@@ -196,24 +258,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 			return fmt.Errorf("indexing by %s: %w", name, err)
 		}
 	}
-	crds := &metav1.PartialObjectMetadata{}
-	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	return ctrl.NewControllerManagedBy(mgr).
-		Named(strings.ToLower(r.Kind)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency}).
-		Watches(r.newOf(r.Kind), r.onObject()).
-		Watches(&workv1alpha1.Work{}, r.onWork()).
-		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
-		WatchesMetadata(crds, r.onCRD()).
-		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
-				for _, request := range r.find(ctx, indexResource, resourceIndexKey(resource.Group, key.Name), client.InNamespace(key.Namespace)) {
-					queue.Add(request)
-				}
-			})
-			return nil
-		})).
-		Complete(r)
+	return nil
 }
 
 // onObject reconciles an object when a user changes it, and not when this
@@ -250,7 +295,8 @@ var clusterChanged = predicate.Funcs{
 		return (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!equality.Semantic.DeepEqual(readiness(before), readiness(after)) ||
 			!equality.Semantic.DeepEqual(before.Status.APIEnablements, after.Status.APIEnablements) ||
-			!equality.Semantic.DeepEqual(completeness(before), completeness(after))
+			!equality.Semantic.DeepEqual(completeness(before), completeness(after)) ||
+			attributesOf(before) != attributesOf(after)
 	},
 }
 
@@ -262,9 +308,10 @@ func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
 	return meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements)
 }
 
-// onCluster wakes the objects that name a cluster.
+// onCluster wakes the objects that name a cluster, or might select it.
 func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	requests := r.find(ctx, indexCluster, cluster.GetName())
+	requests := r.find(ctx, indexCluster, cluster.GetName(), "")
+	requests = append(requests, r.find(ctx, indexSelects, indexSelects, "")...)
 	// Works that are still to be removed there belong to objects that may not
 	// name the cluster any more.
 	works := &workv1alpha1.WorkList{}
@@ -287,7 +334,7 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 func (r *Reconciler) onCRD() handler.EventHandler {
 	users := func(ctx context.Context, crd client.Object) []reconcile.Request {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
-		return r.find(ctx, indexGroup, group)
+		return r.find(ctx, indexGroup, group, "")
 	}
 	wake := handler.EnqueueRequestsFromMapFunc(users)
 	return handler.Funcs{
@@ -320,25 +367,89 @@ func (r *Reconciler) onWork() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
 			wake(deleted.Object, queue)
-			for _, request := range r.find(ctx, indexWorkName, deleted.Object.GetName()) {
+			for _, request := range r.find(ctx, indexWorkName, deleted.Object.GetName(), "") {
 				queue.Add(request)
 			}
 		},
 	}
 }
 
-// find lists the objects of the reconciled kind that an index names.
-func (r *Reconciler) find(ctx context.Context, index, value string, options ...client.ListOption) []reconcile.Request {
-	list := &propagationv1alpha1.DirectPropagationList{}
-	options = append(options, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy)
+// onOverridePolicy wakes the objects whose resource a policy may concern. What
+// it selects now is as much of interest as what it selected before; a kind is
+// looked at by its group only, because names and labels may have changed too.
+func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object) []reconcile.Request {
+	var spec policyv1alpha1.OverrideSpec
+	switch policy := policy.(type) {
+	case *policyv1alpha1.OverridePolicy:
+		spec = policy.Spec
+	case *policyv1alpha1.ClusterOverridePolicy:
+		spec = policy.Spec
+	}
+	if len(spec.ResourceSelectors) == 0 {
+		return r.find(ctx, "", "", policy.GetNamespace())
+	}
+	requests := []reconcile.Request{}
+	for i := range spec.ResourceSelectors {
+		requests = append(requests, r.find(ctx, indexGroup, groupOfVersion(spec.ResourceSelectors[i].APIVersion), policy.GetNamespace())...)
+	}
+	return requests
+}
+
+// metadataOf stands for a kind of Karmada's configuration API, of which only
+// that it changed is of interest.
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(configv1alpha1.SchemeGroupVersion.WithKind(kind))
+	return object
+}
+
+// find lists the objects of the reconciled kind, for what is to be reconciled:
+// those that an index names, if one is given, and those of a namespace, if one
+// is given.
+func (r *Reconciler) find(ctx context.Context, index, value, namespace string) []reconcile.Request {
+	requests := []reconcile.Request{}
+	for _, key := range r.found(ctx, index, value, namespace) {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	return requests
+}
+
+func (r *Reconciler) found(ctx context.Context, index, value, namespace string) []types.NamespacedName {
+	keys := []types.NamespacedName{}
+	if r.Kind == kindDependency {
+		for _, key := range r.requirements.keys() {
+			object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			object.Spec.Resource = referenceOf(key)
+			// Which clusters it goes to is not looked up for this: all are woken.
+			matches := index == "" || index == indexCluster || slices.Contains(indexes[index](object), value)
+			if matches && (namespace == "" || namespace == key.Namespace) {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	list := kinds[r.Kind].list()
+	options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy}
+	if index != "" {
+		options = append(options, client.MatchingFields{index: value})
+	}
 	if err := r.Client.List(ctx, list, options...); err != nil {
 		// The cache cannot fail to list what it has an index for.
 		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake", "index", index, "value", value)
+	}
+	for _, object := range objectsOf(list) {
+		keys = append(keys, client.ObjectKeyFromObject(object))
+	}
+	return keys
+}
+
+// objectsOf are the objects in a list of one of our kinds.
+func objectsOf(list client.ObjectList) []Object {
+	objects := []Object{}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		object, _ := item.(Object)
+		objects = append(objects, object)
 		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
+	})
+	return objects
 }

@@ -17,11 +17,15 @@ limitations under the License.
 package render
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
@@ -40,14 +44,14 @@ func Compact(object any) (any, error) {
 		return object, nil
 	}
 	work.ManagedFields = nil
-	revision, generation := "", ""
+	revision, generation, uid := "", "", ""
 	if len(work.Spec.Workload.Manifests) == 1 {
 		// A manifest that cannot be read has no revision and so is never right.
-		revision, generation, _ = inspect(work.Spec.Workload.Manifests[0].Raw,
+		revision, generation, uid, _ = inspect(work.Spec.Workload.Manifests[0].Raw,
 			work.Namespace, work.Name, work.Labels[workv1alpha2.WorkPermanentIDLabel])
 	}
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{
-		RawExtension: runtime.RawExtension{Raw: []byte(compactPrefix + revision + " " + generation)},
+		RawExtension: runtime.RawExtension{Raw: []byte(compactPrefix + revision + " " + generation + " " + uid)},
 	}}
 	for i := range work.Status.ManifestStatuses {
 		compactStatus(&work.Status.ManifestStatuses[i])
@@ -57,16 +61,16 @@ func Compact(object any) (any, error) {
 
 // Revision is the revision of the manifest of a compact Work; empty when the
 // Work holds anything but one readable manifest.
-func Revision(work *workv1alpha1.Work) string {
-	revision, _ := compacted(work)
-	return revision
-}
+func Revision(work *workv1alpha1.Work) string { return compacted(work, 0) }
+
+// TemplateUID is the UID of the resource that the manifest of a compact Work
+// was rendered from.
+func TemplateUID(work *workv1alpha1.Work) types.UID { return types.UID(compacted(work, 2)) }
 
 // TemplateGeneration is the generation of the resource that the manifest of a
 // compact Work was rendered from; 0 when the kind counts none.
 func TemplateGeneration(work *workv1alpha1.Work) int64 {
-	_, generation := compacted(work)
-	parsed, _ := strconv.ParseInt(generation, 10, 64)
+	parsed, _ := strconv.ParseInt(compacted(work, 1), 10, 64)
 	return parsed
 }
 
@@ -86,14 +90,29 @@ func ReportedGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
 	return *reported.ResourceTemplateGeneration, true
 }
 
+// maxStatus is how large a status that a member reported may be, in bytes, to
+// be kept. What workloads report takes a few hundred.
+const maxStatus = 2 << 10
+
+// cutKey is, in a status that was too large to be kept, the hash of it.
+const cutKey = "propagation.karmada-direct.io/cut"
+
+// IsCut tells whether Compact has left the status of a manifest out.
+func IsCut(status *workv1alpha1.ManifestStatus) bool {
+	return status.Status != nil && bytes.Contains(status.Status.Raw, []byte(cutKey))
+}
+
 func compactStatus(status *workv1alpha1.ManifestStatus) {
-	generation, reported := ReportedGeneration(status)
-	status.Status = nil
-	if reported {
-		status.Status = &runtime.RawExtension{
-			Raw: []byte(`{"resourceTemplateGeneration":` + strconv.FormatInt(generation, 10) + `}`),
-		}
+	if status.Status == nil || len(status.Status.Raw) <= maxStatus {
+		return
 	}
+	sum := sha256.Sum256(status.Status.Raw)
+	cut := map[string]any{cutKey: hex.EncodeToString(sum[:8])}
+	if generation, reported := ReportedGeneration(status); reported {
+		cut["resourceTemplateGeneration"] = generation
+	}
+	raw, _ := json.Marshal(cut) // strings and numbers always can be
+	status.Status = &runtime.RawExtension{Raw: raw}
 }
 
 func isCompact(work *workv1alpha1.Work) bool {
@@ -101,11 +120,15 @@ func isCompact(work *workv1alpha1.Work) bool {
 	return len(manifests) == 1 && strings.HasPrefix(string(manifests[0].Raw), compactPrefix)
 }
 
-func compacted(work *workv1alpha1.Work) (revision, generation string) {
+// compacted returns one of the words of a compact payload: the revision, the
+// template's generation, its UID.
+func compacted(work *workv1alpha1.Work, word int) string {
 	if !isCompact(work) {
-		return "", ""
+		return ""
 	}
-	payload := string(work.Spec.Workload.Manifests[0].Raw[len(compactPrefix):])
-	revision, generation, _ = strings.Cut(payload, " ")
-	return revision, generation
+	words := strings.Split(string(work.Spec.Workload.Manifests[0].Raw[len(compactPrefix):]), " ")
+	if word >= len(words) {
+		return ""
+	}
+	return words[word]
 }

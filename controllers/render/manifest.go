@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,19 +57,21 @@ type Manifest struct {
 	Revision string
 }
 
-// NewManifest makes a manifest of a resource read from the control plane. The
-// resource is not changed. It returns an error when the resource does not have
-// the shape of its kind.
-func NewManifest(resource *unstructured.Unstructured, conflictResolution propagationv1alpha1.ConflictResolution) (*Manifest, error) {
+// NewManifest makes a manifest of a resource read from the control plane, with
+// what a cluster's overrides made of it if there are any. Labels and
+// annotations that begin with one of the prefixes are left out, beside those
+// that never travel. The resource is not changed. It returns an error when the
+// resource does not have the shape of its kind.
+func NewManifest(resource *unstructured.Unstructured, conflictResolution propagationv1alpha1.ConflictResolution, prefixes ...string) (*Manifest, error) {
 	object := resource.DeepCopy()
-	annotations := withoutLocal(object.GetAnnotations())
+	annotations := withoutLocal(object.GetAnnotations(), prefixes)
 	annotations[workv1alpha2.ResourceTemplateUIDAnnotation] = string(resource.GetUID())
 	annotations[workv1alpha2.ResourceConflictResolutionAnnotation] = resolutionValue(conflictResolution)
 	if generation := resource.GetGeneration(); generation > 0 {
 		// Without it Karmada never collects the status of Deployments and their like.
 		annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey] = strconv.FormatInt(generation, 10)
 	}
-	labels := withoutLocal(object.GetLabels())
+	labels := withoutLocal(object.GetLabels(), prefixes)
 	labels[util.ManagedByKarmadaLabel] = util.ManagedByKarmadaLabelValue
 	object.SetAnnotations(annotations)
 	object.SetLabels(labels)
@@ -84,7 +87,7 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 	if err != nil {
 		return nil, err
 	}
-	manifest.Revision, _, err = inspect(payload, "", "", "")
+	manifest.Revision, _, _, err = inspect(payload, "", "", "")
 	return manifest, err
 }
 
@@ -111,14 +114,14 @@ func (m *Manifest) payload(workNamespace, permanentID string) ([]byte, error) {
 	return payload, nil
 }
 
-// inspect returns the revision of a manifest and the template generation it
-// was rendered from. What names the Work that holds the manifest is left out of
+// inspect returns the revision of a manifest, and the generation and the UID of
+// the template that it was rendered from. What names the Work that holds the manifest is left out of
 // the revision if it is right, so that it is the same on every cluster, and
 // stays in if it is wrong, so that the difference shows.
-func inspect(payload []byte, workNamespace, workName, permanentID string) (revision, generation string, err error) {
+func inspect(payload []byte, workNamespace, workName, permanentID string) (revision, generation, uid string, err error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(payload, &content); err != nil {
-		return "", "", fmt.Errorf("decoding a manifest: %w", err)
+		return "", "", "", fmt.Errorf("decoding a manifest: %w", err)
 	}
 	metadata, _ := content["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -131,13 +134,14 @@ func inspect(payload []byte, workNamespace, workName, permanentID string) (revis
 		delete(annotations, workv1alpha2.WorkNameAnnotation)
 	}
 	generation, _ = annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey].(string)
+	uid, _ = annotations[workv1alpha2.ResourceTemplateUIDAnnotation].(string)
 
 	canonical, err := json.Marshal(content)
 	if err != nil {
-		return "", "", fmt.Errorf("encoding a manifest: %w", err)
+		return "", "", "", fmt.Errorf("encoding a manifest: %w", err)
 	}
 	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:8]), generation, nil
+	return hex.EncodeToString(sum[:8]), generation, uid, nil
 }
 
 func omit(values map[string]any, key, expected string) {
@@ -146,23 +150,18 @@ func omit(values map[string]any, key, expected string) {
 	}
 }
 
-func withoutLocal(values map[string]string) map[string]string {
+func withoutLocal(values map[string]string, prefixes []string) map[string]string {
 	kept := make(map[string]string, len(values)+4)
 	for key, value := range values {
-		if !isLocal(key) {
+		if !hasPrefix(key, localPrefixes) && !hasPrefix(key, prefixes) {
 			kept[key] = value
 		}
 	}
 	return kept
 }
 
-func isLocal(key string) bool {
-	for _, prefix := range localPrefixes {
-		if strings.HasPrefix(key, prefix) {
-			return true
-		}
-	}
-	return false
+func hasPrefix(key string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // resolutionValue spells the resolution as Karmada's annotation does.

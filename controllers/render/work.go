@@ -55,6 +55,9 @@ type Target struct {
 	Preserve bool
 	// ReadySince is since when the cluster is Ready, RFC 3339.
 	ReadySince string
+	// Overrides records the override policies that were applied for the cluster,
+	// as annotations.
+	Overrides map[string]string
 }
 
 // WorkKey is the namespace and name of the Work of a resource on a cluster.
@@ -133,7 +136,11 @@ func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
 	if work.Annotations == nil {
 		work.Annotations = map[string]string{}
 	}
+	for _, key := range overrideRecords {
+		delete(work.Annotations, key)
+	}
 	maps.Copy(work.Annotations, claimAnnotations(owner, target))
+	maps.Copy(work.Annotations, target.Overrides)
 	if target.ReadySince != "" {
 		work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = target.ReadySince
 	}
@@ -151,9 +158,18 @@ func IsClaimed(work *workv1alpha1.Work, owner Owner, target Target) bool {
 			return false
 		}
 	}
+	for _, key := range overrideRecords {
+		if work.Annotations[key] != target.Overrides[key] {
+			return false
+		}
+	}
 	return work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(owner.UID) &&
 		slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer)
 }
+
+// overrideRecords are the annotations by which a Work says, as Karmada's do,
+// which override policies were applied to it.
+var overrideRecords = []string{util.AppliedOverrides, util.AppliedClusterOverrides}
 
 func claimAnnotations(owner Owner, target Target) map[string]string {
 	annotations := map[string]string{

@@ -153,9 +153,11 @@ func ours(t *testing.T, file, text string) []*unstructured.Unstructured {
 
 func accept(t *testing.T, server client.Client, object *unstructured.Unstructured) {
 	t.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
-	if err := server.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
+	if object.GetNamespace() != "" {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: object.GetNamespace()}}
+		if err := server.Create(t.Context(), namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
 	}
 	err := server.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 	if err != nil {

@@ -32,6 +32,7 @@ import (
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
@@ -99,7 +100,7 @@ func TestPolicyIsFirst(t *testing.T) {
 
 	p = ns.Propagates("settings", settings).To(member1, member2)
 	ns.isHeldByPolicy(p)
-	ns.policyLetsGo(policy)
+	ns.policyLetsGo(policy, settings)
 	p.isTakenUp()
 }
 
@@ -116,7 +117,7 @@ func TestPolicyComesLater(t *testing.T) {
 	ns.isHeldByPolicy(p)
 	ns.staysQuiet(10 * time.Second)
 	ns.nowRun(settings, members...)
-	ns.policyLetsGo(policy)
+	ns.policyLetsGo(policy, settings)
 	p.isTakenUp()
 }
 
@@ -155,21 +156,20 @@ func (ns *Namespace) isHeldByPolicy(p *Propagation) {
 
 // policyLetsGo deletes a policy and the binding that Karmada leaves behind,
 // and waits until the binding's Works are gone or somebody else's.
-func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy) {
+func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy, resource client.Object) {
 	ns.t.Helper()
 	ns.Loses(policy)
-	settings := configMap("settings", "")
-	settings.Namespace = ns.Name
 	ns.eventually("the policy has let go of the resource", func(ctx context.Context) error {
-		if err := karmada.Get(ctx, client.ObjectKeyFromObject(settings), settings); err != nil {
+		if err := karmada.Get(ctx, client.ObjectKeyFromObject(resource), resource); err != nil {
 			return err
 		}
-		if settings.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
+		if resource.GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
 			return errors.New("the resource is still claimed")
 		}
 		return nil
 	})
-	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "settings-configmap"}}
+	named := referenceTo(resource)
+	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: names.GenerateBindingName(named.Kind, named.Name)}}
 	ns.eventually("the binding is gone", func(ctx context.Context) error {
 		if err := karmada.Delete(ctx, binding.DeepCopy()); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %v", err)

@@ -287,7 +287,7 @@ func (p *Propagation) ready(ctx context.Context) (*DirectPropagation, error) {
 	if err != nil {
 		return nil, err
 	}
-	revision, err := revisionOf(resource)
+	revision, err := revisionUnder(wanted.Spec.ConflictResolution, resource)
 	if err != nil {
 		return nil, err
 	}
@@ -403,7 +403,11 @@ func (ns *Namespace) resourceOf(ctx context.Context, object *DirectPropagation) 
 // is taken from the code under test, which is pure there. That a revision is
 // what the member runs is never taken from it.
 func revisionOf(resource *unstructured.Unstructured) (string, error) {
-	manifest, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort)
+	return revisionUnder(propagationv1alpha1.ConflictAbort, resource)
+}
+
+func revisionUnder(resolution propagationv1alpha1.ConflictResolution, resource *unstructured.Unstructured) (string, error) {
+	manifest, err := render.NewManifest(resource, resolution)
 	if err != nil {
 		return "", fmt.Errorf("rendering %s: %w", resource.GetName(), err)
 	}

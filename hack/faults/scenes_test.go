@@ -181,6 +181,9 @@ func (r *reasons) health() {
 	r.has(custom(kind, "gadget"))
 	r.propagates("gadget", custom(kind, "gadget"), "member1")
 	r.tells("gadget", propagationv1alpha1.ReasonHealthUnknown, "a ResourceInterpreterCustomization whose health script fails")
+	// Once the kind is gone from the member, Karmada does not end the removal.
+	at := r.deletes("gadget")
+	r.goes("gadget", at, patience)
 }
 
 func (r *reasons) others() {

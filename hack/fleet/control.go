@@ -109,6 +109,9 @@ func join(ctx context.Context, dir, name string, out *progress) error {
 	if err := state.save(); err != nil {
 		return err
 	}
+	if err := state.awaitLeft(ctx, *member); err != nil {
+		return err
+	}
 	if agent := state.process(agentOf(name)); agent != nil {
 		started := &startedProcesses{}
 		if err := runTasks(ctx, state.processTasks([]*Process{agent}, started, out)); err != nil {

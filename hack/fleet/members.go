@@ -58,6 +58,9 @@ func (s *State) memberTasks(m Member) []task {
 	}
 }
 
+// karmadaNamespace is where Karmada keeps what it needs on a member.
+const karmadaNamespace = "karmada-cluster"
+
 // hostTasks give the host cluster its nodes.
 func (s *State) hostTasks() []task {
 	if !s.Host {
@@ -105,6 +108,24 @@ func (s *State) register(ctx context.Context, m Member) error {
 		}
 	}
 	return awaitCondition(ctx, client, clusters, m.Name, "Ready")
+}
+
+// awaitLeft waits until what Karmada had on a member is gone. An agent that is
+// started before ends, because it cannot make a thing in a namespace that is
+// being deleted.
+func (s *State) awaitLeft(ctx context.Context, m Member) error {
+	client, err := s.client(m.Name)
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, func(ctx context.Context) (bool, error) {
+		namespace, err := client.Resource(namespaces).Get(ctx, karmadaNamespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err) || err == nil && namespace.GetDeletionTimestamp() == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s to be rid of namespace %s: %w", m.Name, karmadaNamespace, err)
+	}
+	return nil
 }
 
 // karmadactlJoin tries until it works: the cluster API may take a moment more,

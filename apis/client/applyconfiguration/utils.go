@@ -32,8 +32,12 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=propagation.karmada-direct.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterDirectPropagation"):
+		return &propagationv1alpha1.ClusterDirectPropagationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterStatus"):
 		return &propagationv1alpha1.ClusterStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Dependencies"):
+		return &propagationv1alpha1.DependenciesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DirectPropagation"):
 		return &propagationv1alpha1.DirectPropagationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PropagationSpec"):
@@ -50,6 +54,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &propagationv1alpha1.SuspensionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TargetCluster"):
 		return &propagationv1alpha1.TargetClusterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnreadyDependency"):
+		return &propagationv1alpha1.UnreadyDependencyApplyConfiguration{}
 
 	}
 	return nil

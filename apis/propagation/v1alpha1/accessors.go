@@ -21,3 +21,9 @@ func (d *DirectPropagation) GetSpec() *PropagationSpec { return &d.Spec }
 
 // GetStatus returns the status, for code that serves every kind of this package.
 func (d *DirectPropagation) GetStatus() *PropagationStatus { return &d.Status }
+
+// GetSpec returns the spec, for code that serves every kind of this package.
+func (d *ClusterDirectPropagation) GetSpec() *PropagationSpec { return &d.Spec }
+
+// GetStatus returns the status, for code that serves every kind of this package.
+func (d *ClusterDirectPropagation) GetStatus() *PropagationStatus { return &d.Status }

@@ -43,7 +43,7 @@ const (
 	// serve the named apiVersion and kind. Clusters keep the revision they have.
 	ReasonResourceKindNotFound = "ResourceKindNotFound"
 	// ReasonResourceScopeMismatch means that a DirectPropagation names a
-	// cluster-scoped kind.
+	// cluster-scoped kind, or a ClusterDirectPropagation a namespaced one.
 	ReasonResourceScopeMismatch = "ResourceScopeMismatch"
 	// ReasonResourceNotPropagatable means that the kind, or this object of it,
 	// must not travel.
@@ -54,9 +54,16 @@ const (
 	// ReasonResourceReadFailed means that the resource, or the API that serves
 	// it, could not be read. Nothing is deleted because of that.
 	ReasonResourceReadFailed = "ResourceReadFailed"
-	// ReasonRenderFailed means that no Work can be made of the resource.
+	// ReasonRenderFailed means that no Work can be made of the resource, for
+	// all clusters or, in a row, for one.
 	ReasonRenderFailed = "RenderFailed"
-	// ReasonDeleting means that the DirectPropagation is being deleted and
+	// ReasonClusterSelectorInvalid means that spec.clusterSelector is not a
+	// label selector. Clusters keep the revision they have.
+	ReasonClusterSelectorInvalid = "ClusterSelectorInvalid"
+	// ReasonNoClusterSelected means that no cluster matches
+	// spec.clusterSelector and spec.clusters names none.
+	ReasonNoClusterSelected = "NoClusterSelected"
+	// ReasonDeleting means that the object is being deleted and
 	// clusters are still to be cleaned up.
 	ReasonDeleting = "Deleting"
 )
@@ -82,6 +89,10 @@ const (
 	// ReasonConflict means that somebody else already propagates this resource
 	// to the cluster. Nothing of theirs is touched.
 	ReasonConflict = "Conflict"
+	// ReasonOverrideFailed means that the overrides for this cluster cannot be
+	// applied to the resource, or change what they must not. The cluster keeps
+	// the revision it has.
+	ReasonOverrideFailed = "OverrideFailed"
 	// ReasonWriteFailed means that the Karmada API server refused a write that
 	// this row needs.
 	ReasonWriteFailed = "WriteFailed"
@@ -139,11 +150,16 @@ const (
 	// EventClustersAbandoned records which clusters were not cleaned up when
 	// the object was let go.
 	EventClustersAbandoned = "ClustersAbandoned"
+	// EventAggregateStatusFailed counts, in a metric, that what the clusters
+	// report could not be aggregated onto the resource in the control plane.
+	EventAggregateStatusFailed = "AggregateStatusFailed"
 )
 
 const (
 	// MaxClusterRows is how many rows the status has at most.
 	MaxClusterRows = 256
+	// MaxUnreadyDependencies is how many dependencies the status names at most.
+	MaxUnreadyDependencies = 16
 	// MaxMessageLength is how long the message of a row is at most, in bytes.
 	MaxMessageLength = 256
 )

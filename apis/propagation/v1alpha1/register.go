@@ -43,6 +43,8 @@ func Resource(resource string) schema.GroupResource {
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
+		&ClusterDirectPropagation{},
+		&ClusterDirectPropagationList{},
 		&DirectPropagation{},
 		&DirectPropagationList{},
 	)

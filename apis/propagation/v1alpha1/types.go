@@ -18,6 +18,8 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 )
 
 // +genclient
@@ -67,7 +69,56 @@ type DirectPropagationList struct {
 	Items []DirectPropagation `json:"items"`
 }
 
+// +genclient
+// +genclient:nonNamespaced
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=clusterdirectpropagations,scope=Cluster,shortName=cdp,categories={karmada-io}
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.resource.name`,description="Name of the resource that is propagated."
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resource.kind`,priority=1,description="Kind of the resource that is propagated."
+// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that run the current revision in good health, out of all named clusters."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every cluster has confirmed the current revision and reports it healthy."
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why Ready is what it is, in one word."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the ClusterDirectPropagation was created."
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="Why Ready is what it is, in one sentence."
+
+// ClusterDirectPropagation propagates one cluster-scoped resource of the
+// Karmada control plane, such as a CustomResourceDefinition or a ClusterRole,
+// to the clusters that it names.
+type ClusterDirectPropagation struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec says which resource goes to which clusters.
+	// +required
+	Spec PropagationSpec `json:"spec,omitzero"`
+
+	// status says, cluster by cluster, what is applied there. It is written by
+	// the controller alone; observedGeneration -1 means that the controller has
+	// not seen the object yet.
+	// +kubebuilder:default={"observedGeneration":-1}
+	// +optional
+	Status PropagationStatus `json:"status,omitempty,omitzero"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// ClusterDirectPropagationList is a list of ClusterDirectPropagations.
+type ClusterDirectPropagationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the ClusterDirectPropagations.
+	Items []ClusterDirectPropagation `json:"items"`
+}
+
 // PropagationSpec says which resource goes to which clusters.
+// +kubebuilder:validation:XValidation:rule="has(self.clusters) || has(self.clusterSelector)",message="must say which clusters get the resource, in clusters or by clusterSelector"
 type PropagationSpec struct {
 	// resource names the resource to propagate. It may be changed: the old
 	// resource is withdrawn from a cluster once the new one is written for it.
@@ -81,8 +132,15 @@ type PropagationSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=5000
 	// +kubebuilder:validation:XValidation:rule="self.size() > 0",message="must name at least one cluster; to withdraw the resource from all clusters, delete this object"
-	// +required
+	// +optional
 	Clusters []TargetCluster `json:"clusters,omitempty"`
+
+	// clusterSelector selects member clusters by the labels of their Cluster
+	// objects, in addition to those in clusters. A cluster that joins or is
+	// labeled gets the resource; one that does not match any more loses it, like
+	// one that is taken off the list. The empty selector selects every cluster.
+	// +optional
+	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
 	// conflictResolution says what to do with an object of the same name that a
 	// cluster already has and that Karmada does not manage: Abort leaves it
@@ -101,6 +159,20 @@ type PropagationSpec struct {
 	// the clusters run stays as it is.
 	// +optional
 	Suspension Suspension `json:"suspension,omitempty,omitzero"`
+
+	// propagateDeps has the ConfigMaps, Secrets, ServiceAccounts and claims that
+	// the resource needs, and whatever else Karmada's resource interpreter names,
+	// follow it to the same clusters. They follow changes, are shared between
+	// objects, and go away with the last one that needs them.
+	// +optional
+	PropagateDeps *bool `json:"propagateDeps,omitempty"`
+
+	// aggregateStatus says whether the status that the clusters report is
+	// aggregated onto the resource in the control plane, as Karmada does for
+	// resources that a policy propagates. It is, unless this is false, for every
+	// kind that Karmada's resource interpreter can aggregate.
+	// +optional
+	AggregateStatus *bool `json:"aggregateStatus,omitempty"`
 }
 
 // ResourceReference names a resource of the Karmada control plane. A
@@ -133,6 +205,18 @@ type TargetCluster struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a Karmada Cluster, as kubectl get clusters shows it: lower-case letters, digits and '-'"
 	// +required
 	Name string `json:"name,omitempty"`
+
+	// replicas is the number of replicas on this cluster. By default it is what
+	// the resource says. The kind must be one that Karmada's resource
+	// interpreter can revise the replicas of.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// overriders change the resource for this cluster, after all that
+	// OverridePolicies and ClusterOverridePolicies change. They are Karmada's.
+	// +optional
+	Overriders *policyv1alpha1.Overriders `json:"overriders,omitempty"`
 }
 
 // ConflictResolution says what to do with an object that a cluster already
@@ -195,12 +279,17 @@ type PropagationStatus struct {
 	// +optional
 	Summary *Summary `json:"summary,omitempty"`
 
-	// clusters has a row per cluster, the worst first, 256 rows at most.
-	// +listType=map
-	// +listMapKey=name
+	// clusters has a row per cluster, the worst first, 256 rows at most. It is
+	// written as a whole: nobody but the controller owns a row.
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
+
+	// dependencies says how the resources fare that follow the resource, when
+	// propagateDeps is true.
+	// +optional
+	Dependencies *Dependencies `json:"dependencies,omitempty"`
 
 	// omitted counts the clusters that have no row because there are more than
 	// 256. The summary counts them all.
@@ -250,6 +339,59 @@ type Summary struct {
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Unreachable *int32 `json:"unreachable,omitempty"`
+}
+
+// Dependencies counts the resources that follow the named one.
+type Dependencies struct {
+	// total is the number of resources that the resource needs.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Total *int32 `json:"total,omitempty"`
+
+	// ready is the number of those that every cluster has confirmed, or gets by
+	// another way.
+	// +kubebuilder:validation:Minimum=0
+	// +required
+	Ready *int32 `json:"ready,omitempty"`
+
+	// unready names those that are not ready, and why, 16 at most.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Unready []UnreadyDependency `json:"unready,omitempty"`
+}
+
+// UnreadyDependency is a resource that does not follow everywhere.
+type UnreadyDependency struct {
+	// apiVersion is the group and version of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +required
+	APIVersion string `json:"apiVersion,omitempty"`
+
+	// kind is the kind of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Kind string `json:"kind,omitempty"`
+
+	// name is the name of the resource.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// reason is that of the worst cluster, or of the resource itself.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	Reason string `json:"reason,omitempty"`
+
+	// message says in a sentence why, 256 bytes at most.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Health is what a cluster says of the health of the resource.

@@ -189,7 +189,18 @@ func TestClustersValidation(t *testing.T) {
 	}, {
 		name: "no clusters",
 		yaml: "resource: " + web,
-		want: blocked("spec.clusters: Required value"),
+		want: refused + "spec: Invalid value: must say which clusters get the resource, in clusters or by clusterSelector",
+	}, {
+		name: "a selector instead of clusters",
+		yaml: "resource: " + web + "\nclusterSelector: {matchLabels: {site: far}}",
+	}, {
+		name: "negative replicas",
+		yaml: spec(web, "[{name: member1, replicas: -1}]"),
+		want: refused + "spec.clusters[0].replicas: Invalid value: -1: spec.clusters[0].replicas in body should be greater than or equal to 0",
+	}, {
+		name: "an overrider that does what none can",
+		yaml: spec(web, "[{name: member1, overriders: {plaintext: [{path: /spec, operator: move}]}}]"),
+		want: blocked(`spec.clusters[0].overriders.plaintext[0].operator: Unsupported value: "move": supported values: "add", "remove", "replace"`),
 	}, {
 		name: "an empty list",
 		yaml: spec(web, "[]"),
@@ -396,10 +407,6 @@ func TestStatusValidation(t *testing.T) {
 		name: "257 rows",
 		yaml: rows(257),
 		want: blocked("status.clusters: Too many: 257: must have at most 256 items"),
-	}, {
-		name: "two rows of one cluster",
-		yaml: fmt.Sprintf("clusters: [%s, %s]", row("member1", ""), row("member1", "")),
-		want: refused + `status.clusters[1]: Duplicate value: {"name":"member1"}`,
 	}, {
 		name: "two conditions of one type",
 		yaml: fmt.Sprintf("conditions: [%s, %s]", condition("Ready"), condition("Ready")),

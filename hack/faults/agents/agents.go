@@ -34,7 +34,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -60,6 +62,8 @@ type Agents struct {
 
 	spaces map[string]bool
 	pacing sync.Mutex
+	// answered is, by UID, the generation that was answered last.
+	answered sync.Map
 }
 
 // Names are the names of a number of clusters: prefix-0001 and so on.
@@ -141,14 +145,20 @@ func (a *Agents) Serve(ctx context.Context) error {
 	defer group.Wait()
 	for event := range watching.ResultChan() {
 		work, ok := event.Object.(*workv1alpha1.Work)
+		if !ok && ctx.Err() != nil {
+			// How a watch ends that is ended.
+			return nil
+		}
 		if !ok {
 			return fmt.Errorf("watching Works: %w", apierrors.FromObject(event.Object))
 		}
-		if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !wantsAnswer(work) {
+		if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !a.wantsAnswer(work) {
 			continue
 		}
-		slots <- struct{}{}
 		group.Go(func() {
+			// Not before the next event is taken: the API server ends the watch of
+			// who is slow to take them.
+			slots <- struct{}{}
 			defer func() { <-slots }()
 			a.answer(ctx, work)
 		})
@@ -159,20 +169,32 @@ func (a *Agents) Serve(ctx context.Context) error {
 	return nil
 }
 
-func wantsAnswer(work *workv1alpha1.Work) bool {
+// wantsAnswer tells whether an agent would act on a Work. It does so when the
+// spec has changed, and not when nothing but the status has.
+func (a *Agents) wantsAnswer(work *workv1alpha1.Work) bool {
 	if work.DeletionTimestamp != nil {
 		return controllerutil.ContainsFinalizer(work, util.ExecutionControllerFinalizer)
 	}
 	suspended := work.Spec.SuspendDispatching != nil && *work.Spec.SuspendDispatching
-	return !suspended && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
+	generation, _ := a.answered.Load(work.UID)
+	return !suspended && generation != work.Generation && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
+}
+
+// release takes the finalizer off a Work. Nobody else would, and a Work that is
+// being deleted may not change again, so it is tried more than once.
+func (a *Agents) release(ctx context.Context, work *workv1alpha1.Work) {
+	worthIt := func(err error) bool { return err != nil && ctx.Err() == nil }
+	_ = retry.OnError(retry.DefaultBackoff, worthIt, func() error {
+		return client.IgnoreNotFound(a.Client.Patch(ctx, work.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	})
 }
 
 // answer writes what an agent would. A Work that has changed meanwhile is
 // shown again by the watch, so a conflict is no failure.
 func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 	if work.DeletionTimestamp != nil {
-		controllerutil.RemoveFinalizer(work, util.ExecutionControllerFinalizer)
-		_ = a.Client.Update(ctx, work)
+		a.answered.Delete(work.UID)
+		a.release(ctx, work)
 		return
 	}
 	if a.wait(ctx) != nil {
@@ -192,7 +214,9 @@ func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 		Identifier: workv1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Name: work.Name},
 		Health:     workv1alpha1.ResourceHealthy,
 	}}
-	_ = a.Client.Status().Update(ctx, work)
+	if a.Client.Status().Update(ctx, work) == nil {
+		a.answered.Store(work.UID, work.Generation)
+	}
 }
 
 func (a *Agents) wait(ctx context.Context) error {

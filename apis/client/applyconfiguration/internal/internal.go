@@ -39,7 +39,7 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
-- name: com.github.karmada-direct.karmada-direct.apis.propagation.v1alpha1.DirectPropagation
+- name: com.github.karmada-direct.karmada-direct.apis.propagation.v1alpha1.ClusterDirectPropagation
   map:
     fields:
     - name: apiVersion
@@ -55,6 +55,38 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         map:
           fields:
+          - name: aggregateStatus
+            type:
+              scalar: boolean
+          - name: clusterSelector
+            type:
+              map:
+                fields:
+                - name: matchExpressions
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: key
+                            type:
+                              scalar: string
+                          - name: operator
+                            type:
+                              scalar: string
+                          - name: values
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                      elementRelationship: atomic
+                - name: matchLabels
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                elementRelationship: atomic
           - name: clusters
             type:
               list:
@@ -64,6 +96,186 @@ var schemaYAML = typed.YAMLObject(`types:
                     - name: name
                       type:
                         scalar: string
+                    - name: overriders
+                      type:
+                        map:
+                          fields:
+                          - name: annotationsOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        map:
+                                          elementType:
+                                            scalar: string
+                                elementRelationship: atomic
+                          - name: argsOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: containerName
+                                      type:
+                                        scalar: string
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        list:
+                                          elementType:
+                                            scalar: string
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: commandOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: containerName
+                                      type:
+                                        scalar: string
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        list:
+                                          elementType:
+                                            scalar: string
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: fieldOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: fieldPath
+                                      type:
+                                        scalar: string
+                                    - name: json
+                                      type:
+                                        list:
+                                          elementType:
+                                            map:
+                                              fields:
+                                              - name: operator
+                                                type:
+                                                  scalar: string
+                                              - name: subPath
+                                                type:
+                                                  scalar: string
+                                              - name: value
+                                                type:
+                                                  scalar: untyped
+                                                  list:
+                                                    elementType:
+                                                      namedType: __untyped_atomic_
+                                                    elementRelationship: atomic
+                                                  map:
+                                                    elementType:
+                                                      namedType: __untyped_deduced_
+                                                    elementRelationship: separable
+                                          elementRelationship: atomic
+                                    - name: yaml
+                                      type:
+                                        list:
+                                          elementType:
+                                            map:
+                                              fields:
+                                              - name: operator
+                                                type:
+                                                  scalar: string
+                                              - name: subPath
+                                                type:
+                                                  scalar: string
+                                              - name: value
+                                                type:
+                                                  scalar: untyped
+                                                  list:
+                                                    elementType:
+                                                      namedType: __untyped_atomic_
+                                                    elementRelationship: atomic
+                                                  map:
+                                                    elementType:
+                                                      namedType: __untyped_deduced_
+                                                    elementRelationship: separable
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: imageOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: component
+                                      type:
+                                        scalar: string
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: predicate
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: path
+                                            type:
+                                              scalar: string
+                                    - name: value
+                                      type:
+                                        scalar: string
+                                elementRelationship: atomic
+                          - name: labelsOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        map:
+                                          elementType:
+                                            scalar: string
+                                elementRelationship: atomic
+                          - name: plaintext
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: path
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        scalar: untyped
+                                        list:
+                                          elementType:
+                                            namedType: __untyped_atomic_
+                                          elementRelationship: atomic
+                                        map:
+                                          elementType:
+                                            namedType: __untyped_deduced_
+                                          elementRelationship: separable
+                                elementRelationship: atomic
+                    - name: replicas
+                      type:
+                        scalar: numeric
                 elementRelationship: associative
                 keys:
                 - name
@@ -72,6 +284,9 @@ var schemaYAML = typed.YAMLObject(`types:
               scalar: string
             default: Abort
           - name: preserveResourcesOnDeletion
+            type:
+              scalar: boolean
+          - name: propagateDeps
             type:
               scalar: boolean
           - name: resource
@@ -135,9 +350,7 @@ var schemaYAML = typed.YAMLObject(`types:
                     - name: revision
                       type:
                         scalar: string
-                elementRelationship: associative
-                keys:
-                - name
+                elementRelationship: atomic
           - name: conditions
             type:
               list:
@@ -165,6 +378,442 @@ var schemaYAML = typed.YAMLObject(`types:
                 elementRelationship: associative
                 keys:
                 - type
+          - name: dependencies
+            type:
+              map:
+                fields:
+                - name: ready
+                  type:
+                    scalar: numeric
+                - name: total
+                  type:
+                    scalar: numeric
+                - name: unready
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: apiVersion
+                            type:
+                              scalar: string
+                          - name: kind
+                            type:
+                              scalar: string
+                          - name: message
+                            type:
+                              scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: reason
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
+          - name: observedGeneration
+            type:
+              scalar: numeric
+          - name: omitted
+            type:
+              scalar: numeric
+          - name: summary
+            type:
+              map:
+                fields:
+                - name: applied
+                  type:
+                    scalar: numeric
+                - name: clusters
+                  type:
+                    scalar: numeric
+                - name: failed
+                  type:
+                    scalar: numeric
+                - name: healthy
+                  type:
+                    scalar: numeric
+                - name: pending
+                  type:
+                    scalar: numeric
+                - name: progress
+                  type:
+                    scalar: string
+                - name: unreachable
+                  type:
+                    scalar: numeric
+      default:
+        observedGeneration: -1
+- name: com.github.karmada-direct.karmada-direct.apis.propagation.v1alpha1.DirectPropagation
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        map:
+          fields:
+          - name: aggregateStatus
+            type:
+              scalar: boolean
+          - name: clusterSelector
+            type:
+              map:
+                fields:
+                - name: matchExpressions
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: key
+                            type:
+                              scalar: string
+                          - name: operator
+                            type:
+                              scalar: string
+                          - name: values
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                      elementRelationship: atomic
+                - name: matchLabels
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                elementRelationship: atomic
+          - name: clusters
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: name
+                      type:
+                        scalar: string
+                    - name: overriders
+                      type:
+                        map:
+                          fields:
+                          - name: annotationsOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        map:
+                                          elementType:
+                                            scalar: string
+                                elementRelationship: atomic
+                          - name: argsOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: containerName
+                                      type:
+                                        scalar: string
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        list:
+                                          elementType:
+                                            scalar: string
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: commandOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: containerName
+                                      type:
+                                        scalar: string
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        list:
+                                          elementType:
+                                            scalar: string
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: fieldOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: fieldPath
+                                      type:
+                                        scalar: string
+                                    - name: json
+                                      type:
+                                        list:
+                                          elementType:
+                                            map:
+                                              fields:
+                                              - name: operator
+                                                type:
+                                                  scalar: string
+                                              - name: subPath
+                                                type:
+                                                  scalar: string
+                                              - name: value
+                                                type:
+                                                  scalar: untyped
+                                                  list:
+                                                    elementType:
+                                                      namedType: __untyped_atomic_
+                                                    elementRelationship: atomic
+                                                  map:
+                                                    elementType:
+                                                      namedType: __untyped_deduced_
+                                                    elementRelationship: separable
+                                          elementRelationship: atomic
+                                    - name: yaml
+                                      type:
+                                        list:
+                                          elementType:
+                                            map:
+                                              fields:
+                                              - name: operator
+                                                type:
+                                                  scalar: string
+                                              - name: subPath
+                                                type:
+                                                  scalar: string
+                                              - name: value
+                                                type:
+                                                  scalar: untyped
+                                                  list:
+                                                    elementType:
+                                                      namedType: __untyped_atomic_
+                                                    elementRelationship: atomic
+                                                  map:
+                                                    elementType:
+                                                      namedType: __untyped_deduced_
+                                                    elementRelationship: separable
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: imageOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: component
+                                      type:
+                                        scalar: string
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: predicate
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: path
+                                            type:
+                                              scalar: string
+                                    - name: value
+                                      type:
+                                        scalar: string
+                                elementRelationship: atomic
+                          - name: labelsOverrider
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        map:
+                                          elementType:
+                                            scalar: string
+                                elementRelationship: atomic
+                          - name: plaintext
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: operator
+                                      type:
+                                        scalar: string
+                                    - name: path
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        scalar: untyped
+                                        list:
+                                          elementType:
+                                            namedType: __untyped_atomic_
+                                          elementRelationship: atomic
+                                        map:
+                                          elementType:
+                                            namedType: __untyped_deduced_
+                                          elementRelationship: separable
+                                elementRelationship: atomic
+                    - name: replicas
+                      type:
+                        scalar: numeric
+                elementRelationship: associative
+                keys:
+                - name
+          - name: conflictResolution
+            type:
+              scalar: string
+            default: Abort
+          - name: preserveResourcesOnDeletion
+            type:
+              scalar: boolean
+          - name: propagateDeps
+            type:
+              scalar: boolean
+          - name: resource
+            type:
+              map:
+                fields:
+                - name: apiVersion
+                  type:
+                    scalar: string
+                - name: kind
+                  type:
+                    scalar: string
+                - name: name
+                  type:
+                    scalar: string
+          - name: suspension
+            type:
+              map:
+                fields:
+                - name: dispatching
+                  type:
+                    scalar: boolean
+                - name: dispatchingOnClusters
+                  type:
+                    map:
+                      fields:
+                      - name: clusterNames
+                        type:
+                          list:
+                            elementType:
+                              scalar: string
+                            elementRelationship: associative
+    - name: status
+      type:
+        map:
+          fields:
+          - name: clusters
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: applied
+                      type:
+                        scalar: string
+                    - name: health
+                      type:
+                        scalar: string
+                    - name: lastTransitionTime
+                      type:
+                        scalar: untyped
+                    - name: message
+                      type:
+                        scalar: string
+                    - name: name
+                      type:
+                        scalar: string
+                    - name: reason
+                      type:
+                        scalar: string
+                    - name: revision
+                      type:
+                        scalar: string
+                elementRelationship: atomic
+          - name: conditions
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: lastTransitionTime
+                      type:
+                        scalar: untyped
+                    - name: message
+                      type:
+                        scalar: string
+                    - name: observedGeneration
+                      type:
+                        scalar: numeric
+                    - name: reason
+                      type:
+                        scalar: string
+                    - name: status
+                      type:
+                        scalar: string
+                    - name: type
+                      type:
+                        scalar: string
+                elementRelationship: associative
+                keys:
+                - type
+          - name: dependencies
+            type:
+              map:
+                fields:
+                - name: ready
+                  type:
+                    scalar: numeric
+                - name: total
+                  type:
+                    scalar: numeric
+                - name: unready
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: apiVersion
+                            type:
+                              scalar: string
+                          - name: kind
+                            type:
+                              scalar: string
+                          - name: message
+                            type:
+                              scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: reason
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
           - name: observedGeneration
             type:
               scalar: numeric

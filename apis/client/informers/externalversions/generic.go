@@ -53,6 +53,8 @@ func (f *genericInformer) Lister() cache.GenericLister {
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
 	// Group=propagation.karmada-direct.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithResource("clusterdirectpropagations"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Propagation().V1alpha1().ClusterDirectPropagations().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("directpropagations"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Propagation().V1alpha1().DirectPropagations().Informer()}, nil
 

@@ -20,6 +20,7 @@ package v1alpha1
 
 import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // PropagationSpecApplyConfiguration represents a declarative configuration of the PropagationSpec type for use
@@ -34,6 +35,11 @@ type PropagationSpecApplyConfiguration struct {
 	// taken off the list loses the resource, unless preserveResourcesOnDeletion
 	// is true.
 	Clusters []TargetClusterApplyConfiguration `json:"clusters,omitempty"`
+	// clusterSelector selects member clusters by the labels of their Cluster
+	// objects, in addition to those in clusters. A cluster that joins or is
+	// labeled gets the resource; one that does not match any more loses it, like
+	// one that is taken off the list. The empty selector selects every cluster.
+	ClusterSelector *v1.LabelSelectorApplyConfiguration `json:"clusterSelector,omitempty"`
 	// conflictResolution says what to do with an object of the same name that a
 	// cluster already has and that Karmada does not manage: Abort leaves it
 	// alone and reports the cluster as failed, Overwrite takes it over.
@@ -45,6 +51,16 @@ type PropagationSpecApplyConfiguration struct {
 	// suspension stops changes from traveling to some or all clusters. What
 	// the clusters run stays as it is.
 	Suspension *SuspensionApplyConfiguration `json:"suspension,omitempty"`
+	// propagateDeps has the ConfigMaps, Secrets, ServiceAccounts and claims that
+	// the resource needs, and whatever else Karmada's resource interpreter names,
+	// follow it to the same clusters. They follow changes, are shared between
+	// objects, and go away with the last one that needs them.
+	PropagateDeps *bool `json:"propagateDeps,omitempty"`
+	// aggregateStatus says whether the status that the clusters report is
+	// aggregated onto the resource in the control plane, as Karmada does for
+	// resources that a policy propagates. It is, unless this is false, for every
+	// kind that Karmada's resource interpreter can aggregate.
+	AggregateStatus *bool `json:"aggregateStatus,omitempty"`
 }
 
 // PropagationSpecApplyConfiguration constructs a declarative configuration of the PropagationSpec type for use with
@@ -74,6 +90,14 @@ func (b *PropagationSpecApplyConfiguration) WithClusters(values ...*TargetCluste
 	return b
 }
 
+// WithClusterSelector sets the ClusterSelector field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClusterSelector field is set to the value of the last call.
+func (b *PropagationSpecApplyConfiguration) WithClusterSelector(value *v1.LabelSelectorApplyConfiguration) *PropagationSpecApplyConfiguration {
+	b.ClusterSelector = value
+	return b
+}
+
 // WithConflictResolution sets the ConflictResolution field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ConflictResolution field is set to the value of the last call.
@@ -95,5 +119,21 @@ func (b *PropagationSpecApplyConfiguration) WithPreserveResourcesOnDeletion(valu
 // If called multiple times, the Suspension field is set to the value of the last call.
 func (b *PropagationSpecApplyConfiguration) WithSuspension(value *SuspensionApplyConfiguration) *PropagationSpecApplyConfiguration {
 	b.Suspension = value
+	return b
+}
+
+// WithPropagateDeps sets the PropagateDeps field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PropagateDeps field is set to the value of the last call.
+func (b *PropagationSpecApplyConfiguration) WithPropagateDeps(value bool) *PropagationSpecApplyConfiguration {
+	b.PropagateDeps = &value
+	return b
+}
+
+// WithAggregateStatus sets the AggregateStatus field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AggregateStatus field is set to the value of the last call.
+func (b *PropagationSpecApplyConfiguration) WithAggregateStatus(value bool) *PropagationSpecApplyConfiguration {
+	b.AggregateStatus = &value
 	return b
 }

@@ -36,8 +36,12 @@ type PropagationStatusApplyConfiguration struct {
 	// summary counts the named clusters by their state; while the object is being
 	// deleted, the clusters that are still to be cleaned up.
 	Summary *SummaryApplyConfiguration `json:"summary,omitempty"`
-	// clusters has a row per cluster, the worst first, 256 rows at most.
+	// clusters has a row per cluster, the worst first, 256 rows at most. It is
+	// written as a whole: nobody but the controller owns a row.
 	Clusters []ClusterStatusApplyConfiguration `json:"clusters,omitempty"`
+	// dependencies says how the resources fare that follow the resource, when
+	// propagateDeps is true.
+	Dependencies *DependenciesApplyConfiguration `json:"dependencies,omitempty"`
 	// omitted counts the clusters that have no row because there are more than
 	// 256. The summary counts them all.
 	Omitted *int32 `json:"omitted,omitempty"`
@@ -88,6 +92,14 @@ func (b *PropagationStatusApplyConfiguration) WithClusters(values ...*ClusterSta
 		}
 		b.Clusters = append(b.Clusters, *values[i])
 	}
+	return b
+}
+
+// WithDependencies sets the Dependencies field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Dependencies field is set to the value of the last call.
+func (b *PropagationStatusApplyConfiguration) WithDependencies(value *DependenciesApplyConfiguration) *PropagationStatusApplyConfiguration {
+	b.Dependencies = value
 	return b
 }
 

@@ -18,6 +18,10 @@ limitations under the License.
 
 package v1alpha1
 
+import (
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+)
+
 // TargetClusterApplyConfiguration represents a declarative configuration of the TargetCluster type for use
 // with apply.
 //
@@ -25,6 +29,13 @@ package v1alpha1
 type TargetClusterApplyConfiguration struct {
 	// name is the name of the Karmada Cluster object.
 	Name *string `json:"name,omitempty"`
+	// replicas is the number of replicas on this cluster. By default it is what
+	// the resource says. The kind must be one that Karmada's resource
+	// interpreter can revise the replicas of.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// overriders change the resource for this cluster, after all that
+	// OverridePolicies and ClusterOverridePolicies change. They are Karmada's.
+	Overriders *policyv1alpha1.Overriders `json:"overriders,omitempty"`
 }
 
 // TargetClusterApplyConfiguration constructs a declarative configuration of the TargetCluster type for use with
@@ -38,5 +49,21 @@ func TargetCluster() *TargetClusterApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *TargetClusterApplyConfiguration) WithName(value string) *TargetClusterApplyConfiguration {
 	b.Name = &value
+	return b
+}
+
+// WithReplicas sets the Replicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Replicas field is set to the value of the last call.
+func (b *TargetClusterApplyConfiguration) WithReplicas(value int32) *TargetClusterApplyConfiguration {
+	b.Replicas = &value
+	return b
+}
+
+// WithOverriders sets the Overriders field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Overriders field is set to the value of the last call.
+func (b *TargetClusterApplyConfiguration) WithOverriders(value policyv1alpha1.Overriders) *TargetClusterApplyConfiguration {
+	b.Overriders = &value
 	return b
 }

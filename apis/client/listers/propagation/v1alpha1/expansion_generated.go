@@ -18,6 +18,10 @@ limitations under the License.
 
 package v1alpha1
 
+// ClusterDirectPropagationListerExpansion allows custom methods to be added to
+// ClusterDirectPropagationLister.
+type ClusterDirectPropagationListerExpansion interface{}
+
 // DirectPropagationListerExpansion allows custom methods to be added to
 // DirectPropagationLister.
 type DirectPropagationListerExpansion interface{}

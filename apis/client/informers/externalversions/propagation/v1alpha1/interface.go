@@ -24,6 +24,8 @@ import (
 
 // Interface provides access to all the informers in this group version.
 type Interface interface {
+	// ClusterDirectPropagations returns a ClusterDirectPropagationInformer.
+	ClusterDirectPropagations() ClusterDirectPropagationInformer
 	// DirectPropagations returns a DirectPropagationInformer.
 	DirectPropagations() DirectPropagationInformer
 }
@@ -37,6 +39,11 @@ type version struct {
 // New returns a new Interface.
 func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakListOptions internalinterfaces.TweakListOptionsFunc) Interface {
 	return &version{factory: f, namespace: namespace, tweakListOptions: tweakListOptions}
+}
+
+// ClusterDirectPropagations returns a ClusterDirectPropagationInformer.
+func (v *version) ClusterDirectPropagations() ClusterDirectPropagationInformer {
+	return &clusterDirectPropagationInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }
 
 // DirectPropagations returns a DirectPropagationInformer.

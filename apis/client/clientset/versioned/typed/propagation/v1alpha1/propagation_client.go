@@ -28,12 +28,17 @@ import (
 
 type PropagationV1alpha1Interface interface {
 	RESTClient() rest.Interface
+	ClusterDirectPropagationsGetter
 	DirectPropagationsGetter
 }
 
 // PropagationV1alpha1Client is used to interact with features provided by the propagation.karmada-direct.io group.
 type PropagationV1alpha1Client struct {
 	restClient rest.Interface
+}
+
+func (c *PropagationV1alpha1Client) ClusterDirectPropagations() ClusterDirectPropagationInterface {
+	return newClusterDirectPropagations(c)
 }
 
 func (c *PropagationV1alpha1Client) DirectPropagations(namespace string) DirectPropagationInterface {

@@ -28,6 +28,10 @@ type FakePropagationV1alpha1 struct {
 	*testing.Fake
 }
 
+func (c *FakePropagationV1alpha1) ClusterDirectPropagations() v1alpha1.ClusterDirectPropagationInterface {
+	return newFakeClusterDirectPropagations(c)
+}
+
 func (c *FakePropagationV1alpha1) DirectPropagations(namespace string) v1alpha1.DirectPropagationInterface {
 	return newFakeDirectPropagations(c, namespace)
 }

@@ -1,0 +1,364 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// manifestOn is the manifest in the Work of a cluster.
+func (b *bench) manifestOn(t *testing.T, cluster string) *unstructured.Unstructured {
+	t.Helper()
+	manifest := &unstructured.Unstructured{}
+	if err := json.Unmarshal(b.workOn(t, cluster).Spec.Workload.Manifests[0].Raw, manifest); err != nil {
+		t.Fatal(err)
+	}
+	return manifest
+}
+
+func (b *bench) workOn(t *testing.T, cluster string) *workv1alpha1.Work {
+	t.Helper()
+	works := b.works(t)
+	i := slices.IndexFunc(works, func(work workv1alpha1.Work) bool { return clusterOf(work.Namespace) == cluster })
+	if i < 0 {
+		t.Fatalf("%s has no Work", cluster)
+	}
+	return &works[i]
+}
+
+// change writes a changed spec, as a user would.
+func (b *bench) change(t *testing.T, change func(*propagationv1alpha1.PropagationSpec)) {
+	t.Helper()
+	object := b.propagation(t)
+	change(&object.Spec)
+	object.Generation++
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.writes = nil
+}
+
+func (b *bench) rowOf(t *testing.T, cluster string) propagationv1alpha1.ClusterStatus {
+	t.Helper()
+	for _, row := range b.propagation(t).Status.Clusters {
+		if row.Name == cluster {
+			return row
+		}
+	}
+	return propagationv1alpha1.ClusterStatus{}
+}
+
+func replicasOf(t *testing.T, manifest *unstructured.Unstructured) int64 {
+	t.Helper()
+	replicas, _, err := unstructured.NestedInt64(manifest.Object, "spec", "replicas")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replicas
+}
+
+func imageOf(t *testing.T, manifest *unstructured.Unstructured) string {
+	t.Helper()
+	deployment := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(manifest.Object, deployment); err != nil {
+		t.Fatal(err)
+	}
+	return deployment.Spec.Template.Spec.Containers[0].Image
+}
+
+func patch(operator policyv1alpha1.OverriderOperator, path, value string) *policyv1alpha1.Overriders {
+	return &policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{{
+		Operator: operator, Path: path, Value: apiextensionsv1.JSON{Raw: []byte(value)},
+	}}}
+}
+
+func registry(value string) policyv1alpha1.Overriders {
+	return policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
+		Component: policyv1alpha1.Registry, Operator: policyv1alpha1.OverriderOpAdd, Value: value,
+	}}}
+}
+
+// TestOneClusterDiffers: replicas and overriders of one cluster are its own,
+// and writing them costs one Work.
+func TestOneClusterDiffers(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
+		spec.Clusters[1].Replicas = ptr.To[int32](5)
+		spec.Clusters[1].Overriders = ptr.To(registry("mirror.example.org"))
+	})
+	b.settle(t)
+	if got, want := imageOf(t, b.manifestOn(t, "member2")), "mirror.example.org/nginx:1"; got != want {
+		t.Errorf("image on member2 = %s, want %s", got, want)
+	}
+	if got := replicasOf(t, b.manifestOn(t, "member2")); got != 5 {
+		t.Errorf("replicas on member2 = %d, want 5", got)
+	}
+	if got := imageOf(t, b.manifestOn(t, "member1")); got != "nginx:1" {
+		t.Errorf("image on member1 = %s, want nginx:1", got)
+	}
+	work := "Work karmada-es-member2/web-56d6c779bb"
+	want := []string{"patch status of " + work, "update " + work, "update status of DirectPropagation shop/web"}
+	if diff := cmp.Diff(want, b.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	b.confirm(t)
+	b.settle(t)
+	if !meta.IsStatusConditionTrue(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady) {
+		t.Errorf("not Ready: %+v", b.propagation(t).Status)
+	}
+	if b.rowOf(t, "member1").Revision == b.rowOf(t, "member2").Revision {
+		t.Error("two manifests have one revision")
+	}
+	b.writes = nil
+	b.recollections.Clear()
+	b.settle(t)
+	if len(b.writes) > 0 {
+		t.Errorf("after a restart: %v", b.writes)
+	}
+}
+
+// TestOverridePolicies: policies come before what the spec overrides, are
+// recorded on the Work, and are undone when they go.
+func TestOverridePolicies(t *testing.T) {
+	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "mirror", UID: "policy"}}
+	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
+		TargetCluster: &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"site": "far"}}},
+		Overriders:    registry("mirror.example.org"),
+	}}
+	b := newBench(t, append(aShop(), policy)...)
+	b.settle(t)
+	if got := imageOf(t, b.manifestOn(t, "member1")); got != "nginx:1" {
+		t.Errorf("image on a cluster that the policy does not select = %s", got)
+	}
+	b.confirm(t)
+
+	// The label of a Cluster is no change of any object.
+	cluster := memberCluster("member1")
+	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Labels = map[string]string{"site": "far"}
+	if err := b.server.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if got, want := imageOf(t, b.manifestOn(t, "member1")), "mirror.example.org/nginx:1"; got != want {
+		t.Errorf("image = %s, want %s", got, want)
+	}
+	if record := b.workOn(t, "member1").Annotations[util.AppliedOverrides]; !strings.Contains(record, `"policyName":"mirror"`) {
+		t.Errorf("recorded: %q", record)
+	}
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
+		spec.Clusters[0].Overriders = &policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
+			Component: policyv1alpha1.Registry, Operator: policyv1alpha1.OverriderOpReplace, Value: "local.example.org",
+		}}}
+	})
+	b.settle(t)
+	if got, want := imageOf(t, b.manifestOn(t, "member1")), "local.example.org/nginx:1"; got != want {
+		t.Errorf("image = %s, want %s: the spec has the last word", got, want)
+	}
+
+	if err := b.server.Delete(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Overriders = nil })
+	b.settle(t)
+	if got := imageOf(t, b.manifestOn(t, "member1")); got != "nginx:1" {
+		t.Errorf("image = %s after the policy went", got)
+	}
+	if record, found := b.workOn(t, "member1").Annotations[util.AppliedOverrides]; found {
+		t.Errorf("recorded still: %q", record)
+	}
+}
+
+// TestOverridesThatFail leave the cluster what it has, say so in its row, and
+// do not hold up the others.
+func TestOverridesThatFail(t *testing.T) {
+	for name, tc := range map[string]struct {
+		overriders *policyv1alpha1.Overriders
+		want       string
+	}{
+		"a path that is not there":   {patch(policyv1alpha1.OverriderOpReplace, "/spec/nothing/here", `1`), "OverrideFailed: spec.clusters, overriders of member2: replace operation does not apply"},
+		"a field that is no JSON":    {&policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{{FieldPath: "/spec/template/spec/containers/0/image", JSON: []policyv1alpha1.JSONPatchOperation{{SubPath: "/a", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte("1")}}}}}}, "OverrideFailed: spec.clusters, overriders of member2: "},
+		"another name":               {patch(policyv1alpha1.OverriderOpReplace, "/metadata/name", `"shop"`), `OverrideFailed: overrides must not change metadata.name, here from "web" to "shop"`},
+		"another namespace":          {patch(policyv1alpha1.OverriderOpReplace, "/metadata/namespace", `"kube-system"`), `OverrideFailed: overrides must not change metadata.namespace, here from "shop" to "kube-system"`},
+		"another kind":               {patch(policyv1alpha1.OverriderOpReplace, "/kind", `"DaemonSet"`), `OverrideFailed: overrides must not change kind, here from "Deployment" to "DaemonSet"`},
+		"another version":            {patch(policyv1alpha1.OverriderOpReplace, "/apiVersion", `"apps/v2"`), `OverrideFailed: overrides must not change apiVersion, here from "apps/v1" to "apps/v2"`},
+		"a finalizer":                {patch(policyv1alpha1.OverriderOpAdd, "/metadata/finalizers", `["example.org/stay"]`), "OverrideFailed: overrides must not change metadata.finalizers"},
+		"a label of Karmada":         {&policyv1alpha1.Overriders{LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{util.ManagedByKarmadaLabel: "false"}}}}, "OverrideFailed: overrides must not change labels of Karmada, those of karmada.io and its subdomains"},
+		"an annotation of Karmada":   {&policyv1alpha1.Overriders{AnnotationsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{"work.karmada.io/name": "other"}}}}, "OverrideFailed: overrides must not change annotations of Karmada, those of karmada.io and its subdomains"},
+		"a template that is no more": {patch(policyv1alpha1.OverriderOpReplace, "/metadata/labels", `"none"`), "OverrideFailed: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, aShop()...)
+			b.settle(t)
+			b.confirm(t)
+			b.settle(t)
+			before := b.rowOf(t, "member2").Revision
+			b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[1].Overriders = tc.overriders })
+			b.changeImage(t, "nginx:2")
+			b.settle(t)
+			row := b.rowOf(t, "member2")
+			if got := row.Reason + ": " + row.Message; !strings.HasPrefix(got, tc.want) {
+				t.Errorf("row: %s, want %s", got, tc.want)
+			}
+			if row.Applied != metav1.ConditionFalse || row.Revision != before {
+				t.Errorf("row: %s at %s, want False at %s", row.Applied, row.Revision, before)
+			}
+			if got := imageOf(t, b.manifestOn(t, "member1")); got != "nginx:2" {
+				t.Errorf("member1 was held up at %s", got)
+			}
+			if got := imageOf(t, b.manifestOn(t, "member2")); got != "nginx:1" {
+				t.Errorf("member2 got %s", got)
+			}
+		})
+	}
+}
+
+// TestReplicasNeedAKindThatHasSome: the row of the cluster says what to do.
+func TestReplicasNeedAKindThatHasSome(t *testing.T) {
+	b := newBench(t, aShop()...)
+	resource := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	_, err := b.reviseReplicas(resource, 3)
+	if err == nil || !strings.Contains(err.Error(), "cannot revise the replicas of v1 ConfigMap") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// TestSelector: clusters come and go by their labels.
+func TestSelector(t *testing.T) {
+	object := webPropagation()
+	object.Spec.Clusters = object.Spec.Clusters[:1]
+	object.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "far"}}
+	far := memberCluster("member3")
+	far.Labels = map[string]string{"site": "far"}
+	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"), far)
+	b.settle(t)
+	clusters := func() string {
+		names := []string{}
+		for _, work := range b.works(t) {
+			if work.DeletionTimestamp == nil {
+				names = append(names, clusterOf(work.Namespace))
+			}
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	if got := clusters(); got != "member1 member3" {
+		t.Fatalf("Works on %s", got)
+	}
+	b.confirm(t)
+
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
+		spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: "Near"}}
+	})
+	if err := b.reconcile(t); !errors.Is(err, reconcile.TerminalError(nil)) {
+		t.Errorf("a mistake of the user is tried again: %v", err)
+	}
+	if got := clusters(); got != "member1 member3" {
+		t.Errorf("Works on %s: a selector that is none withdraws nothing", got)
+	}
+	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
+	if ready.Reason != propagationv1alpha1.ReasonClusterSelectorInvalid || !strings.Contains(ready.Message, `spec.clusterSelector: "Near" is not a valid label selector operator`) {
+		t.Errorf("Ready: %s: %s", ready.Reason, ready.Message)
+	}
+
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
+		spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "nowhere"}}
+	})
+	b.settle(t)
+	if got := clusters(); got != "member1" {
+		t.Errorf("Works on %s", got)
+	}
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters = nil })
+	b.settle(t)
+	if got := clusters(); got != "" {
+		t.Errorf("Works on %s", got)
+	}
+	b.dropFinalizers(t)
+	b.settle(t)
+	ready = meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
+	if ready.Reason != propagationv1alpha1.ReasonNoClusterSelected || ready.Status != metav1.ConditionFalse {
+		t.Errorf("Ready: %s %s: %s", ready.Status, ready.Reason, ready.Message)
+	}
+}
+
+// TestTemplateStatus: what clusters report is summed up on the resource, costs
+// one write per change, and none when nothing changes.
+func TestTemplateStatus(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		work.Status.ManifestStatuses[0].Status = &runtime.RawExtension{Raw: []byte(
+			`{"replicas":2,"readyReplicas":2,"updatedReplicas":2,"availableReplicas":2,"observedGeneration":7,"generation":7,"resourceTemplateGeneration":0}`)}
+		if err := b.server.Status().Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.writes = nil
+	b.settle(t)
+	deployment := &appsv1.Deployment{}
+	if err := b.server.Get(t.Context(), web, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if status := deployment.Status; status.ReadyReplicas != 4 || status.AvailableReplicas != 4 || status.Replicas != 4 {
+		t.Errorf("status: %+v, want 4 replicas", status)
+	}
+	b.writes = nil
+	b.settle(t)
+	b.aggregations.Clear()
+	b.recollections.Clear()
+	b.settle(t)
+	if len(b.writes) > 0 {
+		t.Errorf("idle and after a restart: %v", b.writes)
+	}
+
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.AggregateStatus = ptr.To(false) })
+	deployment.Status = appsv1.DeploymentStatus{}
+	if err := b.server.Status().Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != 0 {
+		t.Errorf("switched off, and written: %+v, %v", deployment.Status, err)
+	}
+}

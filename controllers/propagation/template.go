@@ -1,0 +1,199 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// aggregation is what was aggregated onto a resource last.
+type aggregation struct {
+	// fingerprint is of what the clusters reported and of the resource.
+	fingerprint string
+	// at is when it was written; the zero time when it was right already.
+	at time.Time
+}
+
+// aggregate writes what the clusters report onto the resource in the control
+// plane, as Karmada does for the resources of its policies: kubectl rollout
+// status and the health checks of GitOps tools look there. It returns how long
+// to wait when it is too early to write again.
+//
+// All Works of the resource count, not only those of the object: several
+// objects may send one resource to different clusters, and must not write each
+// other's status over.
+func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Observed) (time.Duration, error) {
+	reference, resource := observed.Spec.Resource, observed.Resource
+	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
+	if observed.Deleting || resource.Problem != nil || resource.ClaimedBy != "" || !ptr.Deref(observed.Spec.AggregateStatus, true) ||
+		!r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
+		return 0, nil
+	}
+	key := client.ObjectKeyFromObject(object)
+	items, err := r.reports(ctx, observed)
+	reported := slices.ContainsFunc(items, func(item workv1alpha2.AggregatedStatusItem) bool { return item.Status != nil })
+	if err != nil || !reported {
+		return 0, err
+	}
+	fingerprint, err := fingerprintOf(items, r.interpreterEpoch.Load(), resource.Version)
+	if err != nil {
+		return 0, err
+	}
+	stored, _ := r.aggregations.Load(key)
+	last, _ := stored.(aggregation)
+	if last.fingerprint == fingerprint {
+		return 0, nil
+	}
+	if early := statusInterval - r.Clock.Since(last.at); !last.at.IsZero() && early > 0 {
+		return early, nil
+	}
+	version, err := r.writeTemplate(ctx, gvk, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource.Version, items)
+	if err != nil {
+		return 0, err
+	}
+	if version != resource.Version {
+		last.at = r.Clock.Now()
+		r.rewrote(key, resource.Version, version)
+		if fingerprint, err = fingerprintOf(items, r.interpreterEpoch.Load(), version); err != nil {
+			return 0, err
+		}
+	}
+	last.fingerprint = fingerprint
+	r.aggregations.Store(key, last)
+	return 0, nil
+}
+
+// rewrote takes down that a resource has a new version by our own hand, which
+// is no change of it.
+func (r *Reconciler) rewrote(key types.NamespacedName, before, after string) {
+	stored, _ := r.recollections.Load(key)
+	if known, ok := stored.(recollection); ok && known.resource.Version == before {
+		known.resource.Version = after
+		r.recollections.Store(key, known)
+	}
+}
+
+// reports are what the clusters report of a resource, in the form that
+// Karmada's bindings gather it.
+func (r *Reconciler) reports(ctx context.Context, observed *Observed) ([]workv1alpha2.AggregatedStatusItem, error) {
+	reference := observed.Spec.Resource
+	name := render.WorkKey("", reference.Kind, observed.Owner.Namespace, reference.Name).Name
+	list := &workv1alpha1.WorkList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{indexName: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the Works of %s %s: %w", reference.Kind, reference.Name, err)
+	}
+	items := make([]workv1alpha2.AggregatedStatusItem, 0, len(list.Items))
+	for i := range list.Items {
+		work := &list.Items[i]
+		if work.DeletionTimestamp != nil || render.TemplateUID(work) != observed.Resource.UID {
+			continue
+		}
+		item, err := r.reportOf(ctx, work)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	slices.SortFunc(items, func(a, b workv1alpha2.AggregatedStatusItem) int { return cmp.Compare(a.ClusterName, b.ClusterName) })
+	return items, nil
+}
+
+// reportOf is what one cluster reports. While a change is on its way, what was
+// reported before still counts: it says of which generation it speaks.
+func (r *Reconciler) reportOf(ctx context.Context, work *workv1alpha1.Work) (workv1alpha2.AggregatedStatusItem, error) {
+	item := workv1alpha2.AggregatedStatusItem{ClusterName: clusterOf(work.Namespace), Health: workv1alpha2.ResourceUnknown}
+	if proof, condition := evidenceOf(work); proof == refused {
+		item.AppliedMessage = condition.Message
+		return item, nil
+	}
+	if len(work.Status.ManifestStatuses) == 0 {
+		return item, nil
+	}
+	status := &work.Status.ManifestStatuses[0]
+	if render.IsCut(status) {
+		full := &workv1alpha1.Work{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), full); err != nil {
+			return item, fmt.Errorf("reading Work %s/%s: %w", work.Namespace, work.Name, err)
+		}
+		if len(full.Status.ManifestStatuses) > 0 {
+			status = &full.Status.ManifestStatuses[0]
+		}
+	}
+	item.Applied, item.Status, item.Health = true, status.Status, workv1alpha2.ResourceHealth(status.Health)
+	return item, nil
+}
+
+func fingerprintOf(items []workv1alpha2.AggregatedStatusItem, epoch int64, version string) (string, error) {
+	content, err := json.Marshal(items)
+	if err != nil {
+		return "", fmt.Errorf("encoding what clusters report: %w", err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(content, " %d %s", epoch, version))
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// writeTemplate aggregates onto the resource, writes it if it differs, and
+// returns the version that it then has: the one that was given if there was
+// nothing to write.
+func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, version string, items []workv1alpha2.AggregatedStatusItem) (string, error) {
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(gvk)
+	if err := r.Live.Get(ctx, key, template); err != nil {
+		return version, client.IgnoreNotFound(err) //nolint:wrapcheck // the resource is gone, or the server; both show elsewhere
+	}
+	aggregated, err := r.Interpreter.AggregateStatus(template.DeepCopy(), items)
+	if err != nil {
+		return version, fmt.Errorf("aggregating the status of %s %s: %w", gvk.Kind, key, err)
+	}
+	if equality.Semantic.DeepEqual(template.Object["status"], aggregated.Object["status"]) {
+		return version, nil
+	}
+	err = r.Client.Status().Update(ctx, aggregated)
+	switch {
+	case apierrors.IsNotFound(err):
+		// It is gone, or its kind has no status to write.
+		return version, nil
+	case err != nil:
+		return version, fmt.Errorf("writing the status of %s %s: %w", gvk.Kind, key, err)
+	case template.GetResourceVersion() != version:
+		// It had changed since it was read; the watch is about to tell.
+		return version, nil
+	}
+	templateWrites.WithLabelValues(r.Kind).Inc()
+	return aggregated.GetResourceVersion(), nil
+}

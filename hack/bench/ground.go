@@ -1,0 +1,470 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/faults/agents"
+)
+
+const (
+	// glance is the pause between two looks at what cannot be watched.
+	glance = 50 * time.Millisecond
+	// patience is for a process to become ready, longPatience for what is
+	// measured to come to its end.
+	patience, longPatience = 2 * time.Minute, 5 * time.Minute
+	// workers are the objects that are written or reconciled at once, writers
+	// the Works: the controller's defaults, and so the plain client's.
+	workers, writers = 16, 32
+	// realSpace is propagated to real members; for played ones there is
+	// playedSpace, of which Karmada makes no Works of its own.
+	realSpace, playedSpace = "bench", "bench-played"
+)
+
+// Processes of the fleet.
+const (
+	karmadaServer     = "karmada-apiserver"
+	karmadaManager    = "karmada-controller-manager"
+	karmadaScheduler  = "karmada-scheduler"
+	aggregatedServer  = "karmada-aggregated-apiserver"
+	controllerManager = "controller-manager" // ours
+)
+
+// limits says how Karmada's own controllers run.
+type limits string
+
+const (
+	limitsDefault limits = "default"
+	limitsRaised  limits = "raised"
+	limitsOff     limits = "off" // they do not run
+)
+
+// raised are the flags that take Karmada's limits away.
+var raised = map[string][]string{
+	karmadaManager: {
+		"--kube-api-qps=5000", "--kube-api-burst=10000", "--cluster-api-qps=5000", "--cluster-api-burst=10000",
+		"--rate-limiter-qps=5000", "--rate-limiter-bucket-size=10000",
+		"--concurrent-resource-template-syncs=50", "--concurrent-propagation-policy-syncs=50",
+		"--concurrent-resourcebinding-syncs=50", "--concurrent-work-syncs=50",
+		"--concurrent-cluster-syncs=50", "--concurrent-namespace-syncs=50",
+	},
+	karmadaScheduler: {
+		"--kube-api-qps=5000", "--kube-api-burst=10000", "--rate-limiter-qps=5000", "--rate-limiter-bucket-size=10000",
+	},
+}
+
+// ground is what everything runs on.
+type ground struct {
+	*options
+	progress *progress
+	root     string
+	dir      string
+	fleet    fleetState
+	config   *rest.Config
+	http     *http.Client
+	scheme   *runtime.Scheme
+	client   client.WithWatch
+	watcher  *watcher
+
+	limits   limits
+	karmada  []*process
+	direct   *process
+	metrics  string // address of our controller's metrics
+	profiles string // address of its profiles
+
+	agents     *agents.Agents
+	stopAgents func() error
+}
+
+// fleetState is what the fleet says of itself.
+type fleetState struct {
+	Bin       string `json:"bin"`
+	Processes []struct {
+		Name     string   `json:"name"`
+		Program  string   `json:"program"`
+		Args     []string `json:"args"`
+		Log      string   `json:"log"`
+		ReadyURL string   `json:"readyURL"`
+		Identity *struct {
+			PID int `json:"pid"`
+		} `json:"identity"`
+	} `json:"processes"`
+}
+
+// newGround brings the fleet up. What was made before something failed is
+// there to be closed.
+func newGround(ctx context.Context, o *options, progress *progress) (*ground, error) {
+	gomod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return nil, fmt.Errorf("finding the repository: %w", err)
+	}
+	g := &ground{options: o, progress: progress, root: filepath.Dir(strings.TrimSpace(string(gomod))), limits: limitsDefault}
+	g.dir = filepath.Join(g.root, ".fleet", o.name)
+	progress.say("bringing up fleet %s", o.name)
+	if err := g.runFleet(ctx, "up", "--members", "member1=push,member2=push"); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{g.connect, g.install, g.takeOver} {
+		if err := step(ctx); err != nil {
+			return g, err
+		}
+	}
+	progress.say("fleet, controller and kinds are there")
+	return g, nil
+}
+
+func (g *ground) runFleet(ctx context.Context, arguments ...string) error {
+	arguments = append([]string{"-C", filepath.Join(g.root, "hack", "fleet"), "run", "."}, arguments...)
+	command := exec.CommandContext(ctx, "go", append(arguments, "--name", g.name)...)
+	// A fleet that is interrupted ends what it started, which takes a moment.
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGINT) }
+	command.WaitDelay = 30 * time.Second
+	if said, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("hack/fleet %s: %w\n%s", strings.Join(arguments[4:], " "), err, said)
+	}
+	return nil
+}
+
+// connect makes the clients and the watches.
+func (g *ground) connect(context.Context) error {
+	raw, err := os.ReadFile(filepath.Join(g.dir, "fleet.json"))
+	if err != nil {
+		return fmt.Errorf("reading what the fleet says of itself: %w", err)
+	}
+	if err := json.Unmarshal(raw, &g.fleet); err != nil {
+		return fmt.Errorf("reading what the fleet says of itself: %w", err)
+	}
+	g.scheme = runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1alpha1.Install, policyv1alpha1.Install,
+		workv1alpha1.Install, propagationv1alpha1.AddToScheme,
+	} {
+		if err := add(g.scheme); err != nil {
+			return fmt.Errorf("building the scheme: %w", err)
+		}
+	}
+	if g.config, err = clientcmd.BuildConfigFromFlags("", g.kubeconfig()); err != nil {
+		return fmt.Errorf("reading the kubeconfig of the fleet: %w", err)
+	}
+	g.config.QPS = -1 // as our controller
+	if g.http, err = rest.HTTPClientFor(g.config); err != nil {
+		return fmt.Errorf("connecting to the fleet: %w", err)
+	}
+	if g.client, err = client.NewWithWatch(g.config, client.Options{Scheme: g.scheme}); err != nil {
+		return fmt.Errorf("connecting to the fleet: %w", err)
+	}
+	return nil
+}
+
+func (g *ground) kubeconfig() string { return filepath.Join(g.dir, "karmada.kubeconfig") }
+
+func (g *ground) controllerProgram() string { return filepath.Join(g.dir, controllerManager) }
+
+// build builds our controller.
+func (g *ground) build(ctx context.Context, version, output string) error {
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+version, "-o", output, "./cmd/controller-manager")
+	command.Dir = g.root
+	if said, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the controller: %w\n%s", err, said)
+	}
+	return nil
+}
+
+// install makes our kinds and the namespaces.
+func (g *ground) install(ctx context.Context) error {
+	if err := g.build(ctx, "bench", g.controllerProgram()); err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, g.controllerProgram(), "install-crds", "--kubeconfig", g.kubeconfig())
+	if said, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("installing the CustomResourceDefinitions: %w\n%s", err, said)
+	}
+	for _, space := range []*corev1.Namespace{
+		{ObjectMeta: metav1.ObjectMeta{Name: realSpace}},
+		{ObjectMeta: metav1.ObjectMeta{Name: playedSpace, Labels: map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}}},
+	} {
+		if err := g.client.Create(ctx, space); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("creating namespace %s: %w", space.Name, err)
+		}
+	}
+	var err error
+	if g.watcher, err = newWatcher(ctx, g); err != nil {
+		return err
+	}
+	// The fleet made Works of the namespaces; from then on it is quiet.
+	return g.quiet(ctx, 2*time.Second)
+}
+
+// takeOver replaces Karmada's controllers by processes of our own, whose flags
+// can be changed.
+func (g *ground) takeOver(ctx context.Context) error {
+	if err := g.runFleet(ctx, "stop", karmadaManager, karmadaScheduler); err != nil {
+		return err
+	}
+	g.limits = limitsOff
+	return nil
+}
+
+// setKarmada runs Karmada's controllers as wanted.
+func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
+	if g.limits == wanted {
+		return nil
+	}
+	for _, p := range g.karmada {
+		p.end()
+	}
+	g.karmada, g.limits = nil, wanted
+	if wanted == limitsOff {
+		return nil
+	}
+	for i := range g.fleet.Processes {
+		known := &g.fleet.Processes[i]
+		if known.Name != karmadaManager && known.Name != karmadaScheduler {
+			continue
+		}
+		arguments := append([]string{}, known.Args...)
+		if known.Name == karmadaManager {
+			// Played agents renew no lease.
+			arguments = append(arguments, "--cluster-monitor-grace-period=24h", "--cluster-startup-grace-period=24h")
+		}
+		if wanted == limitsRaised {
+			arguments = append(arguments, raised[known.Name]...)
+		}
+		p := &process{name: known.Name, program: filepath.Join(g.fleet.Bin, known.Program), log: known.Log, ready: known.ReadyURL}
+		g.karmada = append(g.karmada, p)
+		if err := p.start(ctx, arguments...); err != nil {
+			return err
+		}
+	}
+	return g.quiet(ctx, 3*time.Second)
+}
+
+// setDirect runs our controller, or does not.
+func (g *ground) setDirect(ctx context.Context, wanted bool) error {
+	if wanted == (g.direct != nil) {
+		return nil
+	}
+	if !wanted {
+		g.direct.end()
+		g.direct = nil
+		return nil
+	}
+	return g.startDirect(ctx, g.controllerProgram())
+}
+
+// startDirect starts a build of our controller, as its users would but for the
+// lease: which it has to renew only beside another one.
+func (g *ground) startDirect(ctx context.Context, program string, arguments ...string) error {
+	p, metrics, profiles, err := g.newDirect(ctx, program)
+	if err != nil {
+		return err
+	}
+	g.direct, g.metrics, g.profiles = p, metrics, profiles
+	return p.start(ctx, append([]string{"--leader-elect=false"}, arguments...)...)
+}
+
+// newDirect lays out a process of our controller.
+func (g *ground) newDirect(ctx context.Context, program string) (p *process, metrics, profiles string, err error) {
+	var addresses [3]string
+	for i := range addresses {
+		if addresses[i], err = freeAddress(ctx); err != nil {
+			return nil, "", "", err
+		}
+	}
+	p = &process{
+		name: controllerManager, program: program,
+		log:   filepath.Join(g.dir, "logs", controllerManager+".log"),
+		ready: "http://" + addresses[0] + "/readyz",
+	}
+	p.arguments = []string{
+		"--kubeconfig=" + g.kubeconfig(), "--health-probe-bind-address=" + addresses[0],
+		"--metrics-bind-address=" + addresses[1], "--enable-pprof", "--profiling-bind-address=" + addresses[2],
+	}
+	return p, addresses[1], addresses[2], nil
+}
+
+// freeAddress returns an address of this machine alone that nobody listens on.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
+
+// play makes sure that there are as many played clusters, and that their agents
+// answer.
+func (g *ground) play(ctx context.Context, count int) ([]string, error) {
+	wanted := agents.Names("played", count)
+	known := 0
+	if g.agents != nil {
+		known = len(g.agents.Clusters)
+	}
+	if count > known {
+		if err := g.silence(); err != nil {
+			return nil, err
+		}
+		// Karmada would make each of them its Works and namespaces.
+		if err := g.setKarmada(ctx, limitsOff); err != nil {
+			return nil, err
+		}
+		g.progress.say("registering clusters %d to %d", known+1, count)
+		joining := g.newAgents(wanted[known:])
+		if err := joining.Join(ctx); err != nil {
+			return nil, err
+		}
+		g.agents = g.newAgents(wanted)
+	}
+	g.serve(ctx)
+	return wanted, nil
+}
+
+func (g *ground) newAgents(clusters []string) *agents.Agents {
+	return &agents.Agents{
+		Client: g.client, Clusters: clusters, Writers: writers,
+		Enablements: []clusterv1alpha1.APIEnablement{{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{
+			{Name: "configmaps", Kind: "ConfigMap"}, {Name: "secrets", Kind: "Secret"}, {Name: "namespaces", Kind: "Namespace"},
+		}}},
+	}
+}
+
+// serve lets the agents answer, if they do not yet.
+func (g *ground) serve(ctx context.Context) {
+	if g.stopAgents != nil || g.agents == nil {
+		return
+	}
+	g.stopAgents = serving(ctx, g.agents)
+}
+
+// serving lets agents answer until it is stopped. A watch that the API server
+// turns away or ends is begun again; a new one shows all Works there are.
+func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+			_ = played.Serve(ctx) // what it does not answer is waited for in vain, and that is told
+			return ctx.Err() != nil, nil
+		})
+	}()
+	return sync.OnceValue(func() error {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+}
+
+// silence ends the agents' answers.
+func (g *ground) silence() error {
+	if g.stopAgents == nil {
+		return nil
+	}
+	stop := g.stopAgents
+	g.stopAgents = nil
+	return stop()
+}
+
+// pids are the processes that are measured, by their names.
+func (g *ground) pids() map[string]int {
+	pids := map[string]int{}
+	for i := range g.fleet.Processes {
+		if p := &g.fleet.Processes[i]; p.Identity != nil && (p.Name == karmadaServer || p.Name == "etcd" || p.Name == "karmada-webhook") {
+			pids[p.Name] = p.Identity.PID
+		}
+	}
+	for _, p := range append(g.karmada, g.direct) {
+		if p != nil && p.command != nil {
+			pids[p.name] = p.pid()
+		}
+	}
+	return pids
+}
+
+// close ends what was started. The fleet goes as it came.
+func (g *ground) close(ctx context.Context) error {
+	err := g.silence()
+	g.direct.end()
+	for _, p := range g.karmada {
+		p.end()
+	}
+	if g.keep {
+		return err
+	}
+	g.progress.say("taking the fleet down")
+	return errors.Join(err, g.runFleet(ctx, "down"))
+}
+
+// parallel calls a function for 0 to count-1, some at once, and returns the
+// first error.
+func parallel(count, atOnce int, do func(int) error) error {
+	slots := make(chan struct{}, atOnce)
+	failures := make([]error, count)
+	var group sync.WaitGroup
+	for i := range count {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			failures[i] = do(i)
+		})
+	}
+	group.Wait()
+	for _, err := range failures {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until polls what cannot be watched.
+func until(ctx context.Context, what string, done wait.ConditionWithContextFunc) error {
+	if err := wait.PollUntilContextTimeout(ctx, glance, longPatience, true, done); err != nil {
+		return fmt.Errorf("waiting until %s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// loadLabel is on everything of a load.
+const loadLabel = "bench.karmada-direct.io/load"
+
+// load is what is propagated: some ConfigMaps, each to the same clusters.
+type load struct {
+	namespace string
+	name      string
+	objects   int
+	clusters  []string
+}
+
+func (l *load) object(i int) string { return fmt.Sprintf("%s-%04d", l.name, i) }
+
+func (l *load) meta(i int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: l.namespace, Name: l.object(i), Labels: map[string]string{loadLabel: l.name}}
+}
+
+// keys are all Works of the load, each with the object it belongs to.
+func (l *load) keys() map[types.NamespacedName]int {
+	keys := make(map[types.NamespacedName]int, l.objects*len(l.clusters))
+	for i := range l.objects {
+		for _, cluster := range l.clusters {
+			keys[render.WorkKey(cluster, "ConfigMap", l.namespace, l.object(i))] = i
+		}
+	}
+	return keys
+}
+
+func (l *load) works() int { return l.objects * len(l.clusters) }
+
+// template is a resource of 1 KiB.
+func (l *load) template(i, revision int) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: l.meta(i),
+		Data:       map[string]string{"revision": strconv.Itoa(revision), "filling": strings.Repeat("x", 1024)},
+	}
+}
+
+func (l *load) propagation(i int) *propagationv1alpha1.DirectPropagation {
+	object := &propagationv1alpha1.DirectPropagation{
+		ObjectMeta: l.meta(i),
+		Spec: propagationv1alpha1.PropagationSpec{
+			Resource: propagationv1alpha1.ResourceReference{APIVersion: "v1", Kind: "ConfigMap", Name: l.object(i)},
+		},
+	}
+	for _, cluster := range l.clusters {
+		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: cluster})
+	}
+	return object
+}
+
+// createTemplates makes the resources.
+func (l *load) createTemplates(ctx context.Context, c client.Client) error {
+	return parallel(l.objects, workers, func(i int) error {
+		if err := c.Create(ctx, l.template(i, 1)); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("creating template %s: %w", l.object(i), err)
+		}
+		return nil
+	})
+}
+
+// setRevision changes the resources.
+func (l *load) setRevision(ctx context.Context, c client.Client, revision int, sent func(int)) error {
+	return parallel(l.objects, workers, func(i int) error {
+		sent(i)
+		return l.setOne(ctx, c, i, revision)
+	})
+}
+
+func (l *load) setOne(ctx context.Context, c client.Client, i, revision int) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"revision":"%d"}}`, revision))
+	if err := c.Patch(ctx, &corev1.ConfigMap{ObjectMeta: l.meta(i)}, patch); err != nil {
+		return fmt.Errorf("changing template %s: %w", l.object(i), err)
+	}
+	return nil
+}
+
+func (l *load) deleteTemplates(ctx context.Context, c client.Client, sent func(int)) error {
+	return parallel(l.objects, workers, func(i int) error {
+		sent(i)
+		if err := c.Delete(ctx, &corev1.ConfigMap{ObjectMeta: l.meta(i)}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting template %s: %w", l.object(i), err)
+		}
+		return nil
+	})
+}
+
+func (l *load) createPropagations(ctx context.Context, c client.Client, sent func(int)) error {
+	return parallel(l.objects, workers, func(i int) error {
+		sent(i)
+		if err := c.Create(ctx, l.propagation(i)); err != nil {
+			return fmt.Errorf("creating DirectPropagation %s: %w", l.object(i), err)
+		}
+		return nil
+	})
+}
+
+func (l *load) deletePropagations(ctx context.Context, c client.Client, sent func(int)) error {
+	return parallel(l.objects, workers, func(i int) error {
+		sent(i)
+		if err := c.Delete(ctx, l.propagation(i)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting DirectPropagation %s: %w", l.object(i), err)
+		}
+		return nil
+	})
+}
+
+// manifest renders a resource as the controller does.
+func (l *load) manifest(ctx context.Context, c client.Client, i int) (*render.Manifest, error) {
+	template := &corev1.ConfigMap{}
+	if err := c.Get(ctx, types.NamespacedName{Namespace: l.namespace, Name: l.object(i)}, template); err != nil {
+		return nil, fmt.Errorf("reading template %s: %w", l.object(i), err)
+	}
+	template.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
+	if err != nil {
+		return nil, fmt.Errorf("converting template %s: %w", l.object(i), err)
+	}
+	return render.NewManifest(&unstructured.Unstructured{Object: content}, propagationv1alpha1.ConflictAbort)
+}
+
+// list reads the Works of the load.
+func (l *load) list(ctx context.Context, c client.Client) (map[types.NamespacedName]*workv1alpha1.Work, error) {
+	keys, found := l.keys(), map[types.NamespacedName]*workv1alpha1.Work{}
+	const page = 500
+	list := &workv1alpha1.WorkList{}
+	for {
+		if err := c.List(ctx, list, client.Limit(page), client.Continue(list.Continue)); err != nil {
+			return nil, fmt.Errorf("listing Works: %w", err)
+		}
+		for i := range list.Items {
+			work := list.Items[i]
+			if _, ours := keys[client.ObjectKeyFromObject(&work)]; ours {
+				found[client.ObjectKeyFromObject(&work)] = &work
+			}
+		}
+		if list.Continue == "" {
+			return found, nil
+		}
+	}
+}
+
+// check reads every Work after a phase.
+func (l *load) check(ctx context.Context, c client.Client, p phase) error {
+	switch p {
+	case phaseCreate:
+		return l.verify(ctx, c, 1)
+	case phaseUpdate:
+		return l.verify(ctx, c, 2)
+	default:
+		return nil
+	}
+}
+
+// verify reads every Work and looks at what it carries.
+func (l *load) verify(ctx context.Context, c client.Client, revision int) error {
+	found, err := l.list(ctx, c)
+	if err != nil {
+		return err
+	}
+	if len(found) != l.works() {
+		return fmt.Errorf("there are %d Works of %s, not %d", len(found), l.name, l.works())
+	}
+	for key, work := range found {
+		content := &corev1.ConfigMap{}
+		if len(work.Spec.Workload.Manifests) != 1 {
+			return fmt.Errorf("Work %s has %d manifests", key, len(work.Spec.Workload.Manifests)) //nolint:staticcheck // a kind's name
+		}
+		if err := json.Unmarshal(work.Spec.Workload.Manifests[0].Raw, content); err != nil {
+			return fmt.Errorf("reading the manifest of Work %s: %w", key, err)
+		}
+		if content.Data["revision"] != strconv.Itoa(revision) {
+			return fmt.Errorf("Work %s carries revision %q, not %d", key, content.Data["revision"], revision) //nolint:staticcheck // a kind's name
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command bench measures, side by side on the same servers, the bare limit (a
+// plain client that carries out the same writes), DirectPropagation, and
+// PropagationPolicy with Karmada's limits as they are by default and raised.
+//
+//	make bench          # every case; writes docs/benchmarks/
+//	make bench-short    # minutes; fails on ratios and counts, never on seconds
+//	go run ./hack/bench -case a,f -rounds 3 -out /tmp/results
+//
+// What stands where:
+//
+//	ground.go      the fleet and the clients
+//	process.go     the controllers as processes, their CPU and memory
+//	meter.go       requests and bytes, from the API server's own metrics
+//	watcher.go     when which Work was written
+//	load.go        what is propagated to where
+//	bare.go        the plain client
+//	direct.go      DirectPropagation
+//	policy.go      PropagationPolicy
+//	race.go        contenders side by side: rounds, rotation, samples
+//	cases.go, …    the cases
+//	results.go     what is kept of it, table.go how it is shown
+//	plot/          a module of its own: the plots
+//
+// The one who measures shares the machine with what is measured: watches of
+// this program are on metadata alone, and the same for every contender.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// options are the flags.
+type options struct {
+	cases   []string
+	short   bool
+	rounds  int
+	out     string
+	name    string
+	keep    bool
+	profile bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(arguments []string) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	chosen := flags.String("case", "a,a1000,b,c,d,e,f,g", "cases to run; of those that are not, results in -out are kept")
+	flags.BoolVar(&o.short, "short", false, "small sizes, wide bounds, nothing that depends on the machine's speed")
+	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each race (default 5, short 2)")
+	flags.StringVar(&o.out, "out", "", "folder for results.json and README.md (default: only print)")
+	flags.StringVar(&o.name, "name", "bench", "name of the fleet that is brought up, and down again")
+	flags.BoolVar(&o.keep, "keep", false, "leave the fleet running")
+	flags.BoolVar(&o.profile, "profile", false, "write CPU profiles of the controller and of the API server beside the results")
+	if err := flags.Parse(arguments); err != nil {
+		return nil, err
+	}
+	if o.rounds == 0 {
+		o.rounds = 5
+		if o.short {
+			o.rounds = 2
+		}
+	}
+	for name := range strings.SplitSeq(*chosen, ",") {
+		if !slices.ContainsFunc(cases, func(c benchCase) bool { return c.name == name }) {
+			return nil, fmt.Errorf("-case %q: there are a, a1000, b to g", name)
+		}
+		o.cases = append(o.cases, name)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, arguments []string, out io.Writer) (err error) {
+	o, err := parse(arguments)
+	if err != nil {
+		return err
+	}
+	klog.SetLogger(logr.Discard()) // conflicts of played agents are no news
+	ctrl.SetLogger(logr.Discard())
+	progress := &progress{out: out, started: time.Now()}
+	g, err := newGround(ctx, o, progress)
+	defer func() {
+		if g != nil {
+			err = errors.Join(err, g.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, ground: g, progress: progress}
+	b.results, err = newResults(ctx, o, g.root)
+	if err != nil {
+		return err
+	}
+	for _, c := range cases {
+		if !slices.Contains(o.cases, c.name) {
+			continue
+		}
+		progress.say("case (%s): %s", c.name, c.what)
+		b.results.begin(c.name, o)
+		if err := c.run(ctx, b); err != nil {
+			// The other cases are worth something without this one.
+			progress.say("case (%s) failed: %v", c.name, err)
+			b.results.check(check{Case: c.name, What: "the case runs to its end", Got: err.Error(), Want: "no error"})
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if err := b.results.save(o.out); err != nil { // what is measured is kept, whatever comes next
+			return err
+		}
+	}
+	fmt.Fprint(out, "\n"+b.results.markdown())
+	return b.results.verdict()
+}
+
+// bench is one run.
+type bench struct {
+	*options
+	*ground
+	*progress
+	results *results
+	heats   int // run so far; each has names of its own
+}
+
+// progress tells what is going on.
+type progress struct {
+	out     io.Writer
+	started time.Time
+}
+
+func (p *progress) say(format string, arguments ...any) {
+	fmt.Fprintf(p.out, "%7.1fs  %s\n", time.Since(p.started).Seconds(), fmt.Sprintf(format, arguments...))
+}

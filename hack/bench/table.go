@@ -1,0 +1,162 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const preface = `# Benchmarks
+
+Made by %[1]smake bench%[1]s. Do not edit; [the log](log.md) is written by hand.
+
+%[2]s; %[3]s. Everything runs on this one machine: etcd, the API servers of the
+control plane and of two members, Karmada with its webhook, the controllers, and
+the one who measures. They compete for the same cores, so compare the lines of a
+table with each other, and not with another machine's.
+
+- **bare limit**: a plain client that carries out the same writes, as many at
+  once, and does nothing else. Of an update it writes the Works alone.
+- **DirectPropagation**: the controller as it is shipped.
+- **PropagationPolicy**: one policy for all resources of the load.
+- All of a table's block run beside the same Karmada, which applies Works as they
+  come, on the same cores: with its default flags, or with its limits raised
+  (5,000 requests a second, 50 workers). Where it says "nobody applies", it does
+  not run.
+- A time ends when the last Work is written (for a deletion: when its deletion
+  is asked for), as a watch of metadata sees it. p50 and p99 are over objects,
+  each from the moment its user sends the write. All of a load is sent at once.
+
+![Works a second](throughput.svg)
+
+![growth](growth.svg)
+`
+
+// markdown shows the results.
+func (r *results) markdown() string {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, preface, "`", r.Machine, r.Versions)
+	fmt.Fprint(out, "\n| case | measured | commit | rounds |\n|---|---|---|---|\n")
+	for _, run := range r.Runs {
+		fmt.Fprintf(out, "| %s | %s UTC | %s | %d |\n", run.Case, run.Date, run.Commit, run.Rounds)
+	}
+	r.writeChecks(out)
+	r.writeRaces(out)
+	r.writeCosts(out)
+	r.writeTraffic(out)
+	if len(r.Figures) > 0 {
+		fmt.Fprint(out, "\n## Figures\n\n| case | measured | value |\n|---|---|---|\n")
+		for _, f := range r.Figures {
+			fmt.Fprintf(out, "| %s | %s | %s %s |\n", f.Case, f.What, number(f.Value), f.Unit)
+		}
+	}
+	return out.String()
+}
+
+func (r *results) writeChecks(out *strings.Builder) {
+	fmt.Fprint(out, "\n## Targets\n\n| case | target | measured | wanted | times | |\n|---|---|---|---|---|---|\n")
+	for _, c := range r.Checks {
+		verdict := "reached"
+		if !c.Holds {
+			verdict = "**missed**"
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %d | %s |\n", c.Case, c.What, c.Got, c.Want, c.Times, verdict)
+	}
+}
+
+// writeRaces shows times. Medians are over rounds, with the least and the most.
+func (r *results) writeRaces(out *strings.Builder) {
+	groups := r.groups()
+	if len(groups) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\n## Times\n\nMedian over rounds (least to most).\n\n")
+	fmt.Fprint(out, "| case | load | phase | by | rounds | seconds | Works/s | p50 s | p99 s | all Ready after s |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, g := range groups {
+		take := func(number func(*sample) float64) (median, least, most float64) {
+			median, least, most, _ = r.median(g.Race, g.Contender, g.Phase, number)
+			return median, least, most
+		}
+		seconds, shortest, longest := take(func(s *sample) float64 { return s.Seconds })
+		rate, slowest, fastest := take((*sample).perSecond)
+		p50, _, _ := take(func(s *sample) float64 { return s.P50 })
+		p99, _, _ := take(func(s *sample) float64 { return s.P99 })
+		confirmed, _, _ := take(func(s *sample) float64 { return s.Confirmed })
+		_, _, _, rounds := r.median(g.Race, g.Contender, g.Phase, (*sample).perSecond)
+		ready := ""
+		if confirmed > 0 {
+			ready = fmt.Sprintf("%.2f", confirmed)
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %d | %.2f (%.2f to %.2f) | **%.0f** (%.0f to %.0f) | %.2f | %.2f | %s |\n",
+			g.Case, g.Race, g.Phase, g.Contender, rounds, seconds, shortest, longest, rate, slowest, fastest, p50, p99, ready)
+	}
+}
+
+// writeCosts shows processors and memory, process by process.
+func (r *results) writeCosts(out *strings.Builder) {
+	if len(r.Samples) == 0 {
+		return
+	}
+	processes := []string{controllerManager, karmadaManager, karmadaScheduler, karmadaServer, "karmada-webhook", "etcd"}
+	fmt.Fprint(out, "\n## Processor and memory\n\nUntil all is quiet again: CPU seconds / peak of memory in MiB, medians. Among the API server's is\nwhat it takes to ask it for its metrics, twice a second until all is quiet.\n\n")
+	fmt.Fprintf(out, "| case | load | phase | by | %s |\n|---|---|---|---|%s\n", strings.Join(processes, " | "), strings.Repeat("---|", len(processes)))
+	for _, g := range r.groups() {
+		cells := make([]string, len(processes))
+		for i, name := range processes {
+			cpu, _, _, _ := r.median(g.Race, g.Contender, g.Phase, func(s *sample) float64 { return s.CPU[name] })
+			peak, _, _, _ := r.median(g.Race, g.Contender, g.Phase, func(s *sample) float64 { return s.Peak[name] })
+			if peak > 0 {
+				cells[i] = fmt.Sprintf("%.2f / %.0f", cpu, peak)
+			}
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", g.Case, g.Race, g.Phase, g.Contender, strings.Join(cells, " | "))
+	}
+}
+
+// writeTraffic shows the API server's count of writes.
+func (r *results) writeTraffic(out *strings.Builder) {
+	if len(r.Samples) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\n## Writes\n\nBy the API server's own count, until all is quiet again, of one round. Karmada's are among them: it\n"+
+		"reports on each Work with PUT works/status, and the user's own.\n\n")
+	fmt.Fprint(out, "| case | load | phase | by | writes | a Work | KiB | by resource |\n|---|---|---|---|---|---|---|---|\n")
+	for _, g := range r.groups() {
+		all := func(string) bool { return true }
+		total, sent := g.Writes.sum(all), g.Bytes.sum(all)
+		parts := []string{}
+		for _, key := range slices.Sorted(maps.Keys(g.Writes)) {
+			parts = append(parts, fmt.Sprintf("%s %.0f", key, g.Writes[key]))
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %.0f | %.1f | %.0f | %s |\n",
+			g.Case, g.Race, g.Phase, g.Contender, total, total/float64(g.Objects*g.Clusters), sent/1024, strings.Join(parts, ", "))
+	}
+}
+
+func number(value float64) string {
+	switch {
+	case value == float64(int64(value)):
+		return fmt.Sprintf("%.0f", value)
+	case value >= 100:
+		return fmt.Sprintf("%.1f", value)
+	default:
+		return fmt.Sprintf("%.3f", value)
+	}
+}
