@@ -38,11 +38,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 const (
@@ -117,6 +121,18 @@ func kubectl(t *testing.T, arguments ...string) string {
 // has put there, so that the next one has to do it.
 func forgetInstallation(t *testing.T) {
 	t.Helper()
+	// A test that failed may have left objects that no controller looks after.
+	left := &propagationv1alpha1.DirectPropagationList{}
+	if err := karmada.List(t.Context(), left); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	for i := range left.Items {
+		t.Logf("an earlier test has left DirectPropagation %s/%s", left.Items[i].Namespace, left.Items[i].Name)
+		letGo := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := karmada.Patch(t.Context(), &left.Items[i], letGo); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+	}
 	kubectl(t, "delete", "--ignore-not-found", "--timeout=1m", "-f", filepath.Join(root, "cmd", "controller-manager", "install", "install.yaml"))
 	kubectl(t, "delete", "--ignore-not-found", "secret,lease", "--namespace", namespace, "karmada-direct-token", "karmada-direct")
 }
@@ -158,6 +174,7 @@ func TestLeastPrivilege(t *testing.T) {
 	r.installs(chartFolder(), "rbac.propagated={configmaps,deployments.apps}")
 	running := r.startsOne()
 	theWholeJourney(t)
+	opensTheShop(t)
 
 	config, own := asController(t, running)
 	who, err := run(t, "kubectl", "auth", "whoami", "--kubeconfig", config, "--output", "jsonpath={.status.userInfo.username}")
@@ -202,6 +219,17 @@ spec:
 		return nil
 	})
 	kubectl(t, "delete", "directpropagation", "helm-secret", "--namespace", "default")
+}
+
+// opensTheShop propagates what the documentation does: a Deployment and a
+// ConfigMap.
+func opensTheShop(t *testing.T) {
+	t.Helper()
+	shop := filepath.Join(root, "docs", "examples", "shop.yaml")
+	kubectl(t, "apply", "-f", shop)
+	kubectl(t, "wait", "directpropagations", "--all", "--namespace", "shop", "--for=condition=Ready", "--timeout=2m")
+	kubectl(t, "delete", "directpropagations", "--all", "--namespace", "shop", "--timeout=2m")
+	kubectl(t, "delete", "-f", shop, "--ignore-not-found", "--timeout=2m")
 }
 
 func lastLine(text string) string {
