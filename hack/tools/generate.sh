@@ -15,7 +15,7 @@
 
 # Regenerates, in place, what is made from the Go types of apis/, and what is made
 # from that in turn. Without arguments all of it, else the named parts: deepcopy,
-# crds, clients, reference, install.
+# crds, clients, reference, install, argocd.
 # The tools are built from the versions that hack/tools/go.mod pins; nothing is
 # downloaded but Go modules.
 set -o errexit -o nounset -o pipefail
@@ -106,16 +106,44 @@ install() {
   "${bin}/chartdocs" quote docs/install.md
 }
 
-(( $# > 0 )) || set -- deepcopy crds clients reference install
+# The scripts for Argo CD, as it wants them in its ConfigMap.
+argocd() {
+  local dir=docs/argocd kind action
+  indented() { sed "s/^./$1&/" "${dir}/$2"; }
+  {
+    echo "# Generated from the scripts beside it. Merge it into the ConfigMap argocd-cm of Argo CD."
+    echo "apiVersion: v1"
+    echo "kind: ConfigMap"
+    echo "metadata:"
+    echo "  name: argocd-cm"
+    echo "  namespace: argocd"
+    echo "data:"
+    for kind in DirectPropagation ClusterDirectPropagation; do
+      echo "  resource.customizations.health.propagation.karmada-direct.io_${kind}: |"
+      indented "    " health.lua
+      echo "  resource.customizations.actions.propagation.karmada-direct.io_${kind}: |"
+      echo "    discovery.lua: |"
+      indented "      " actions/discovery.lua
+      echo "    definitions:"
+      for action in resume suspend; do
+        echo "    - name: ${action}"
+        echo "      action.lua: |"
+        indented "        " "actions/${action}/action.lua"
+      done
+    done
+  } >"${dir}/argocd-cm.yaml"
+}
+
+(( $# > 0 )) || set -- deepcopy crds clients reference install argocd
 go -C hack/tools build -o "${bin}/" tool ./modelschema ./chartdocs
 for part in "$@"; do
   case ${part} in
-  deepcopy | crds | clients | reference | install)
+  deepcopy | crds | clients | reference | install | argocd)
     echo "generating ${part}"
     "${part}"
     ;;
   *)
-    echo "unknown part ${part}; parts are deepcopy, crds, clients, reference, install" >&2
+    echo "unknown part ${part}; parts are deepcopy, crds, clients, reference, install, argocd" >&2
     exit 2
     ;;
   esac

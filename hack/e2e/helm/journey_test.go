@@ -120,11 +120,11 @@ func (j *traveler) deletes() {
 	eventually(j.t, "nothing is left", func(ctx context.Context) error {
 		object := j.propagation()
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the DirectPropagation is there, %w", err)
+			return fmt.Errorf("the DirectPropagation is there (%v)", err)
 		}
 		for name, member := range members {
 			if err := member.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: settings}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("%s has it still, %w", name, err)
+				return fmt.Errorf("%s has it still (%v)", name, err)
 			}
 		}
 		return nil

@@ -56,16 +56,7 @@ type runningPod struct {
 // prepare makes what a kubelet makes before it starts containers: the volumes.
 func prepare(t *testing.T, pod *corev1.Pod) *runningPod {
 	t.Helper()
-	// Not t.TempDir: another user has to be able to reach it.
-	dir, err := os.MkdirTemp("", "pod-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := t.TempDir()
 	p := &runningPod{t: t, pod: pod, dir: dir, volumes: map[string]string{}, log: filepath.Join(dir, "log")}
 	p.must(os.Chmod(dir, 0o755))
 	for _, volume := range pod.Spec.Volumes {
@@ -262,12 +253,14 @@ func (p *runningPod) starts() {
 func (p *runningPod) launch(container *corev1.Container, rootfs string, entrypoint []string) {
 	process := p.command(container, rootfs, entrypoint)
 	p.must(onLastingThread(process.Start))
-	ended := make(chan struct{})
+	ended, began := make(chan struct{}), time.Now()
 	p.mu.Lock()
 	p.process, p.ended = process, ended
 	p.mu.Unlock()
 	go func() {
 		_ = process.Wait() // its exit status is in ProcessState
+		// A kubelet takes its time, too, with what ends at once.
+		<-time.After(time.Second - time.Since(began))
 		p.mu.Lock()
 		again := !p.stopping
 		if again {

@@ -19,6 +19,7 @@ limitations under the License.
 package helm
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -290,4 +291,38 @@ func versionOf(chart []byte) string {
 		}
 	}
 	return ""
+}
+
+// startRegistry starts a registry and returns its address.
+func startRegistry(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(root, "bin", "e2e", "registry")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./registry")
+	build.Dir = filepath.Join(root, "hack", "image")
+	if printed, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the registry: %v\n%s", err, printed)
+	}
+	registry := exec.CommandContext(context.WithoutCancel(t.Context()), program)
+	registry.Stderr = t.Output()
+	input, err := registry.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := registry.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(input.Close(), registry.Wait()); err != nil {
+			t.Errorf("the registry ended with %v", err)
+		}
+	})
+	address, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the registry says no address: %v", err)
+	}
+	return strings.TrimSpace(address)
 }

@@ -1,0 +1,91 @@
+-- Health of DirectPropagation and ClusterDirectPropagation, for Argo CD.
+--
+-- Healthy only when every cluster has confirmed the current revision and reports
+-- it healthy. Trouble may pass, and Degraded ends a sync with waves: so trouble is
+-- Progressing first, and Degraded when it has lasted. A cluster that is out of
+-- contact stays Progressing: nobody knows that anything is wrong with the resource.
+local os = require("os")
+
+-- For how many seconds a cluster may refuse, or report the resource not healthy,
+-- until that counts. A rollout takes its time.
+local patience_refused = 60
+local patience_unhealthy = 300
+
+-- The time some seconds ago, as Kubernetes writes it; such times can be compared
+-- as text. os.date knows local time only, once it is given a time.
+local function ago(seconds)
+  local to_utc = os.time(os.date("!*t")) - os.time()
+  return os.date("%Y-%m-%dT%H:%M:%SZ", os.time() - seconds + to_utc)
+end
+
+local function condition(kind)
+  for _, candidate in ipairs(obj.status.conditions or {}) do
+    if candidate.type == kind and candidate.observedGeneration == obj.metadata.generation then
+      return candidate
+    end
+  end
+  return {}
+end
+
+-- The clusters that are not well, by name, and whether that has lasted.
+local function trouble()
+  local lines, bad, lasting = {}, 0, false
+  for _, row in ipairs(obj.status.clusters or {}) do
+    if row.applied ~= "True" or row.health ~= "Healthy" then
+      bad = bad + 1
+      if bad <= 5 then
+        local line = row.name .. ": " .. row.reason
+        if row.message ~= nil and row.message ~= "" then
+          line = line .. ": " .. row.message
+        end
+        lines[#lines + 1] = line
+      end
+      local patience = nil
+      if row.applied == "False" then
+        patience = patience_refused
+      elseif row.health == "Unhealthy" and row.applied == "True" then
+        patience = patience_unhealthy
+      end
+      if patience ~= nil and row.lastTransitionTime ~= nil and row.lastTransitionTime < ago(patience) then
+        lasting = true
+      end
+    end
+  end
+  local more = bad - #lines + (obj.status.omitted or 0)
+  if more > 0 then
+    lines[#lines + 1] = "and " .. more .. " more"
+  end
+  return table.concat(lines, "; "), lasting
+end
+
+local unseen = {status = "Progressing", message = "the controller has not seen the latest change yet"}
+if obj.status == nil or obj.status.observedGeneration ~= obj.metadata.generation then
+  return unseen
+end
+
+local stalled = condition("Stalled")
+if stalled.status == "True" then
+  return {status = "Degraded", message = stalled.reason .. ": " .. stalled.message}
+end
+
+local ready = condition("Ready")
+local clusters, lasting = trouble()
+if obj.metadata.deletionTimestamp ~= nil then
+  return {status = "Progressing", message = "being withdrawn; " .. clusters}
+end
+if ready.status == "True" then
+  return {status = "Healthy", message = ready.message}
+end
+if obj.spec.suspension ~= nil and obj.spec.suspension.dispatching then
+  return {status = "Suspended", message = "changes do not travel while propagation is suspended; " .. clusters}
+end
+if ready.status == nil then
+  return unseen
+end
+if clusters == "" then
+  clusters = ready.reason .. ": " .. ready.message
+end
+if lasting then
+  return {status = "Degraded", message = clusters}
+end
+return {status = "Progressing", message = clusters}

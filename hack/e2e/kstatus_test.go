@@ -1,0 +1,131 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// verdict is what kstatus, by which Flux and others judge, says of an object.
+func verdict(object *DirectPropagation) (*status.Result, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s: %w", object.Name, err)
+	}
+	generic := &unstructured.Unstructured{Object: content}
+	generic.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("DirectPropagation"))
+	return status.Compute(generic)
+}
+
+// judges waits until kstatus says something of the object.
+func (p *Propagation) judges(want status.Status) {
+	p.ns.t.Helper()
+	p.Becomes(fmt.Sprintf("is %s to kstatus", want), func(object *DirectPropagation) error {
+		got, err := verdict(object)
+		if err != nil {
+			return err
+		}
+		if got.Status != want {
+			return fmt.Errorf("it is %s: %s", got.Status, got.Message)
+		}
+		return nil
+	})
+}
+
+// kstatus takes an object for finished only when every cluster has confirmed it:
+// not when it is new, not when it has been changed, not while a cluster is
+// missing. It takes it for failed when its author has to mend it.
+func TestKstatus(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	settings := configMap("settings", "hello")
+	p := ns.Propagates("settings", settings).To(member1)
+	var mu sync.Mutex
+	early := []string{}
+	p.OnEveryState(func(object *DirectPropagation) {
+		got, err := verdict(object)
+		if err == nil && got.Status != status.CurrentStatus {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		// Current is right where Ready is True for this very generation.
+		if err != nil || !isConfirmed(object) {
+			early = append(early, fmt.Sprintf("generation %d, version %s: %+v, %v", object.Generation, object.ResourceVersion, got, err))
+		}
+	})
+	p.judges(status.InProgressStatus) // the resource is not there
+	ns.Has(settings)
+	p.judges(status.CurrentStatus)
+	ns.nowRun(settings, member1)
+
+	p.Changes(func(object *DirectPropagation) { object.Spec.Clusters = targets("member1", "member2", "nowhere") })
+	p.judges(status.InProgressStatus)
+	ns.comeToRun(settings, members...)
+	p.judges(status.InProgressStatus) // one is missing, and that may pass
+	p.MovesTo(members...)
+	p.judges(status.CurrentStatus)
+
+	p.Changes(func(object *DirectPropagation) { object.Spec.Resource.Kind = "ConfgMap" })
+	p.judges(status.FailedStatus)
+	p.Changes(func(object *DirectPropagation) { object.Spec.Resource.Kind = "ConfigMap" })
+	p.judges(status.CurrentStatus)
+
+	// Something else on the member holds the deletion up.
+	held := &corev1.ConfigMap{}
+	held.Namespace, held.Name = ns.Name, settings.Name
+	holdUp := func(config *corev1.ConfigMap) { config.Finalizers = []string{"example.org/held"} }
+	if err := change(ns.ctx, member1.client, held, holdUp); err != nil {
+		t.Fatal(err)
+	}
+	if err := karmada.Delete(ns.ctx, p.latest()); err != nil {
+		t.Fatal(err)
+	}
+	p.judges(status.TerminatingStatus)
+	letGo := func(config *corev1.ConfigMap) { config.Finalizers = nil }
+	if err := change(ns.ctx, member1.client, held, letGo); err != nil {
+		t.Fatal(err)
+	}
+	p.IsGone()
+	ns.eventually("the member lacks it", func(ctx context.Context) error { return lack(ctx, settings, members...) })
+	mu.Lock()
+	defer mu.Unlock()
+	if len(early) > 0 {
+		t.Errorf("kstatus took these for finished:\n%s", slices.Concat(early))
+	}
+}
+
+func isConfirmed(object *DirectPropagation) bool {
+	summary := object.Status.Summary
+	if summary == nil || summary.Healthy == nil || summary.Clusters == nil {
+		return false
+	}
+	return *object.Status.ObservedGeneration == object.Generation && *summary.Healthy == *summary.Clusters && int(*summary.Clusters) == len(object.Spec.Clusters)
+}
