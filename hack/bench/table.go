@@ -43,10 +43,6 @@ table with each other, and not with another machine's.
 - A time ends when the last Work is written (for a deletion: when its deletion
   is asked for), as a watch of metadata sees it. p50 and p99 are over objects,
   each from the moment its user sends the write. All of a load is sent at once.
-
-![Works a second](throughput.svg)
-
-![growth](growth.svg)
 `
 
 // markdown shows the results.
@@ -57,6 +53,7 @@ func (r *results) markdown() string {
 	for _, run := range r.Runs {
 		fmt.Fprintf(out, "| %s | %s UTC | %s | %d |\n", run.Case, run.Date, run.Commit, run.Rounds)
 	}
+	r.writePictures(out)
 	r.writeChecks(out)
 	r.writeRaces(out)
 	r.writeCosts(out)
@@ -68,6 +65,17 @@ func (r *results) markdown() string {
 		}
 	}
 	return out.String()
+}
+
+// writePictures shows what hack/bench/plot draws.
+func (r *results) writePictures(out *strings.Builder) {
+	isGrowth := func(s *sample) bool { return s.Case == "g" }
+	if slices.ContainsFunc(r.Samples, func(s *sample) bool { return !isGrowth(s) }) {
+		fmt.Fprint(out, "\n![Works a second](throughput.svg)\n")
+	}
+	if slices.ContainsFunc(r.Samples, isGrowth) {
+		fmt.Fprint(out, "\n![Growth](growth.svg)\n")
+	}
 }
 
 func (r *results) writeChecks(out *strings.Builder) {
