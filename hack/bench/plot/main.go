@@ -134,6 +134,7 @@ func throughput(samples []sample, path string) error {
 		p.Add(bars)
 		p.Legend.Add(c.name, bars)
 	}
+	p.Y.Max *= 1.25 // room for the legend
 	names := make([]string, len(races))
 	for i, race := range races {
 		names[i] = strings.Replace(race, ", ", "\n", 1)
