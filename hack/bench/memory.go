@@ -308,7 +308,10 @@ func manySecrets(ctx context.Context, b *bench) error {
 			return fmt.Errorf("deleting: %w", err)
 		}
 	}
-	return b.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(realSpace), client.HasLabels{loadLabel})
+	if err := b.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(realSpace), client.HasLabels{loadLabel}); err != nil {
+		return fmt.Errorf("deleting Secrets: %w", err)
+	}
+	return b.quiet(ctx, 3*time.Second) // Karmada is still wanted for that
 }
 
 // propagateSecrets propagates the first Secrets and waits until all is quiet.
