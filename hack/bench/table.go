@@ -25,7 +25,7 @@ import (
 
 const preface = `# Benchmarks
 
-Made by %[1]smake bench%[1]s. Do not edit; [the log](log.md) is written by hand.
+Made by %[1]smake bench%[1]s, or by hack/bench with flags where sizes or rounds are fewer. Do not edit; [the log](log.md) is written by hand.
 
 %[2]s; %[3]s. Everything runs on this one machine: etcd, the API servers of the
 control plane and of two members, Karmada with its webhook, the controllers, and
@@ -49,9 +49,13 @@ table with each other, and not with another machine's.
 func (r *results) markdown() string {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, preface, "`", r.Machine, r.Versions)
-	fmt.Fprint(out, "\n| case | measured | commit | rounds |\n|---|---|---|---|\n")
+	fmt.Fprint(out, "\n| case | measured | commit | rounds | sizes |\n|---|---|---|---|---|\n")
 	for _, run := range r.Runs {
-		fmt.Fprintf(out, "| %s | %s UTC | %s | %d |\n", run.Case, run.Date, run.Commit, run.Rounds)
+		sizes := "full"
+		if run.Short {
+			sizes = "short"
+		}
+		fmt.Fprintf(out, "| %s | %s UTC | %s | %d | %s |\n", run.Case, run.Date, run.Commit, run.Rounds, sizes)
 	}
 	r.writePictures(out)
 	r.writeChecks(out)
