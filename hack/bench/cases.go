@@ -50,7 +50,7 @@ type bounds struct{ bare, raised, limits float64 }
 
 func (b *bench) bounds() bounds {
 	if b.short {
-		return bounds{bare: 0.5, raised: 2, limits: 3}
+		return bounds{bare: 0.5, raised: 1.2, limits: 3}
 	}
 	return bounds{bare: 0.9, raised: 5, limits: 15}
 }
