@@ -70,8 +70,8 @@ var needed = []struct {
 	version schema.GroupVersion
 	remedy  string
 }{
-	{workv1alpha1.SchemeGroupVersion, "--kubeconfig must lead to a Karmada API server"},
-	{clusterv1alpha1.SchemeGroupVersion, "--kubeconfig must lead to a Karmada API server with its aggregated API server"},
+	{schema.GroupVersion(workv1alpha1.GroupVersion), "--kubeconfig must lead to a Karmada API server"},
+	{schema.GroupVersion(clusterv1alpha1.GroupVersion), "--kubeconfig must lead to a Karmada API server with its aggregated API server"},
 	{propagationv1alpha1.SchemeGroupVersion, "install the CustomResourceDefinitions: controller-manager install-crds"},
 }
 

@@ -299,12 +299,7 @@ func (r *requirements) fares(observed *Observed) *propagationv1alpha1.Dependenci
 	sum := &propagationv1alpha1.Dependencies{Total: ptr.To(int32(len(observed.Resource.Dependencies)))} //nolint:gosec // a Pod names a few
 	ready := int32(0)
 	for _, dependency := range observed.Resource.Dependencies {
-		reason, message := "", ""
-		if dependency.Name == "" {
-			reason, message = propagationv1alpha1.ReasonRenderFailed, "it is selected by labels, and only dependencies that are named are followed"
-		} else {
-			reason, message = r.faresOn(dependencyKey(dependency), observed)
-		}
+		reason, message := r.faresOn(dependency, observed)
 		if reason == "" {
 			ready++
 		} else if len(sum.Unready) < propagationv1alpha1.MaxUnreadyDependencies {
@@ -319,8 +314,11 @@ func (r *requirements) fares(observed *Observed) *propagationv1alpha1.Dependenci
 
 // faresOn says why a dependency is not everywhere where it has to be; empty
 // when it is.
-func (r *requirements) faresOn(key types.NamespacedName, observed *Observed) (reason, message string) {
-	known := r.dependencies[key]
+func (r *requirements) faresOn(dependency configv1alpha1.DependentObjectReference, observed *Observed) (reason, message string) {
+	if dependency.Name == "" {
+		return propagationv1alpha1.ReasonRenderFailed, "it is selected by labels, and only dependencies that are named are followed"
+	}
+	known := r.dependencies[dependencyKey(dependency)]
 	if known == nil || known.Status.ObservedGeneration == nil {
 		return propagationv1alpha1.ReasonApplying, "it has not been looked at yet"
 	}

@@ -34,11 +34,14 @@ limitations under the License.
 //     are written.
 //   - applied is True only for a revision that the cluster has confirmed
 //     (evidence.go says what counts as proof).
+//   - What follows a resource is not withdrawn before it is known, of every
+//     object, what it requires.
 //   - What is already right is not written: not when idle, not after a restart,
 //     not when another replica takes over.
 //
 // Who owns which field: of a propagation object the controller owns the
 // finalizer and the status; of its Works all but what Karmada writes, namely
 // the conditions and manifest statuses. The one thing it does to a Work's
-// status is to take back a confirmation before it changes the spec.
+// status is to take back a confirmation before it changes the spec. Of the
+// resource it writes the status, aggregated from what the clusters report.
 package propagation

@@ -185,7 +185,7 @@ func (r *Reconciler) renderFor(observed *Observed, template *unstructured.Unstru
 func (r *Reconciler) reviseReplicas(object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
 	gvk := object.GroupVersionKind()
 	if !r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationReviseReplica) {
-		return nil, fmt.Errorf("Karmada's resource interpreter cannot revise the replicas of %s %s; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision", //nolint:revive,staticcheck // a name begins it
+		return nil, fmt.Errorf("Karmada's resource interpreter cannot revise the replicas of %s %s; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision", //nolint:staticcheck // a name begins it
 			gvk.GroupVersion(), gvk.Kind)
 	}
 	revised, err := r.Interpreter.ReviseReplica(object, int64(replicas))
@@ -308,5 +308,5 @@ func isReservedGroup(group string) bool {
 
 // attributesOf are what override policies can select a cluster by.
 func attributesOf(cluster *clusterv1alpha1.Cluster) string {
-	return fmt.Sprint(cluster.Labels, cluster.Spec.Provider, cluster.Spec.Region, cluster.Spec.Zone, cluster.Spec.Zones) //nolint:staticcheck // Zone is deprecated, and still selected by
+	return fmt.Sprint(cluster.Labels, cluster.Spec.Provider, cluster.Spec.Region, cluster.Spec.Zone, cluster.Spec.Zones)
 }

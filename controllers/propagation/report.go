@@ -68,6 +68,7 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 			early, err = soon, nil
 		} else {
 			reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.EventAggregateStatusFailed).Inc()
+			r.event(object, propagationv1alpha1.EventAggregateStatusFailed, err.Error())
 		}
 	}
 	plan.wait(early)

@@ -129,17 +129,17 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 }
 
 // withoutManifests is what may be remembered of a resource: no content.
-func (r Resource) withoutManifests() Resource {
-	r.Manifest = nil
-	if len(r.Renderings) > 0 {
-		kept := make(map[string]Rendering, len(r.Renderings))
-		for cluster, rendering := range r.Renderings {
-			rendering.Manifest = nil
-			kept[cluster] = rendering
+func (r *Resource) withoutManifests() Resource {
+	kept := *r
+	kept.Manifest, kept.Renderings = nil, nil
+	for cluster, rendering := range r.Renderings {
+		if kept.Renderings == nil {
+			kept.Renderings = make(map[string]Rendering, len(r.Renderings))
 		}
-		r.Renderings = kept
+		rendering.Manifest = nil
+		kept.Renderings[cluster] = rendering
 	}
-	return r
+	return kept
 }
 
 // mapKind resolves the kind and checks its scope.

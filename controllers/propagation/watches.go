@@ -399,7 +399,7 @@ func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object)
 // that it changed is of interest.
 func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(configv1alpha1.SchemeGroupVersion.WithKind(kind))
+	object.SetGroupVersionKind(schema.GroupVersion(configv1alpha1.GroupVersion).WithKind(kind))
 	return object
 }
 

@@ -46,7 +46,7 @@ func TestMistakesThatAreRefused(t *testing.T) {
 	}{
 		{
 			"no clusters", directPropagation(ns.Name, "web", settings),
-			`DirectPropagation.propagation.karmada-direct.io "web" is invalid: [spec.clusters: Required value, <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation]`,
+			`DirectPropagation.propagation.karmada-direct.io "web" is invalid: spec.clusters: Invalid value: must say which clusters get the resource, in clusters or by clusterSelector`,
 		}, {
 			"the same cluster twice", directPropagation(ns.Name, "web", settings, "member1", "member2", "member1"),
 			`DirectPropagation.propagation.karmada-direct.io "web" is invalid: spec.clusters[2]: Duplicate value: {"name":"member1"}`,

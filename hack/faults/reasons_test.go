@@ -63,6 +63,7 @@ func TestEveryReason(t *testing.T) {
 		{"clusters that refuse", (*reasons).refusing},
 		{"kinds", (*reasons).kinds},
 		{"health", (*reasons).health},
+		{"differences", (*reasons).differences},
 		{"others", (*reasons).others},
 		{"writes that fail", (*reasons).writesThatFail},
 		{"nobody applies", (*reasons).nobodyApplies},

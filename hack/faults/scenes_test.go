@@ -26,6 +26,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
@@ -34,6 +35,7 @@ import (
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
@@ -173,17 +175,53 @@ func (r *reasons) health() {
 		ObjectMeta: metav1.ObjectMeta{Name: "faults-" + utilrand.String(5)},
 		Spec: configv1alpha1.ResourceInterpreterCustomizationSpec{
 			Target: configv1alpha1.CustomizationTarget{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind},
-			Customizations: configv1alpha1.CustomizationRules{HealthInterpretation: &configv1alpha1.HealthInterpretation{
-				LuaScript: "function InterpretHealth(observedObj)\n  return observedObj.nothing.here\nend\n",
-			}},
+			Customizations: configv1alpha1.CustomizationRules{
+				HealthInterpretation: &configv1alpha1.HealthInterpretation{
+					LuaScript: "function InterpretHealth(observedObj)\n  return observedObj.nothing.here\nend\n",
+				},
+				StatusReflection: &configv1alpha1.StatusReflection{
+					LuaScript: "function ReflectStatus(observedObj)\n  return {phase = \"Fine\"}\nend\n",
+				},
+				StatusAggregation: &configv1alpha1.StatusAggregation{
+					LuaScript: "function AggregateStatus(desiredObj, items)\n  return desiredObj.nothing.here\nend\n",
+				},
+			},
 		},
 	})
 	r.has(custom(kind, "gadget"))
 	r.propagates("gadget", custom(kind, "gadget"), "member1")
 	r.tells("gadget", propagationv1alpha1.ReasonHealthUnknown, "a ResourceInterpreterCustomization whose health script fails")
+	r.told[propagationv1alpha1.EventAggregateStatusFailed] = telling{
+		by: "a ResourceInterpreterCustomization whose statusAggregation script fails", where: "Event",
+		message: r.neutral(eventOf(r.t, r.name, "gadget", propagationv1alpha1.EventAggregateStatusFailed)),
+	}
 	// Once the kind is gone from the member, Karmada does not end the removal.
 	at := r.deletes("gadget")
 	r.goes("gadget", at, patience)
+}
+
+// differences are overrides and selectors that do not fit.
+func (r *reasons) differences() {
+	r.says("overridden", "nothing to override")
+	object := &directPropagation{ObjectMeta: metav1.ObjectMeta{Name: "overridden"}}
+	object.Spec.Resource = reference("v1", "ConfigMap", "overridden")
+	object.Spec.Clusters = targets("member1", "member2")
+	object.Spec.Clusters[0].Overriders = &policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{{
+		Path: "/data/nothing", Operator: policyv1alpha1.OverriderOpReplace, Value: apiextensionsv1.JSON{Raw: []byte(`"x"`)},
+	}}}
+	r.makes(object)
+	r.tells("overridden", propagationv1alpha1.ReasonOverrideFailed, "an overrider that replaces what is not there")
+
+	r.says("selected", "for nobody")
+	object = &directPropagation{ObjectMeta: metav1.ObjectMeta{Name: "selected"}}
+	object.Spec.Resource = reference("v1", "ConfigMap", "selected")
+	object.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "nowhere"}}
+	r.makes(object)
+	r.tells("selected", propagationv1alpha1.ReasonNoClusterSelected, "a selector that no Cluster matches")
+	r.edits("selected", func(object *directPropagation) {
+		object.Spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: "Near"}}
+	})
+	r.tells("selected", propagationv1alpha1.ReasonClusterSelectorInvalid, "a selector with an operator that there is not")
 }
 
 func (r *reasons) others() {

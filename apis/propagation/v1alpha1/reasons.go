@@ -150,8 +150,8 @@ const (
 	// EventClustersAbandoned records which clusters were not cleaned up when
 	// the object was let go.
 	EventClustersAbandoned = "ClustersAbandoned"
-	// EventAggregateStatusFailed counts, in a metric, that what the clusters
-	// report could not be aggregated onto the resource in the control plane.
+	// EventAggregateStatusFailed says that what the clusters report could not be
+	// aggregated onto the resource in the control plane.
 	EventAggregateStatusFailed = "AggregateStatusFailed"
 )
 

@@ -118,7 +118,7 @@ type ClusterDirectPropagationList struct {
 }
 
 // PropagationSpec says which resource goes to which clusters.
-// +kubebuilder:validation:XValidation:rule="has(self.clusters) || has(self.clusterSelector)",message="must say which clusters get the resource, in clusters or by clusterSelector"
+// +kubebuilder:validation:XValidation:rule="has(self.clusters) || has(self.clusterSelector)",message="must say which clusters get the resource, in clusters or by clusterSelector",fieldPath=".clusters"
 type PropagationSpec struct {
 	// resource names the resource to propagate. It may be changed: the old
 	// resource is withdrawn from a cluster once the new one is written for it.

@@ -189,7 +189,7 @@ func TestClustersValidation(t *testing.T) {
 	}, {
 		name: "no clusters",
 		yaml: "resource: " + web,
-		want: refused + "spec: Invalid value: must say which clusters get the resource, in clusters or by clusterSelector",
+		want: refused + "spec.clusters: Invalid value: must say which clusters get the resource, in clusters or by clusterSelector",
 	}, {
 		name: "a selector instead of clusters",
 		yaml: "resource: " + web + "\nclusterSelector: {matchLabels: {site: far}}",
