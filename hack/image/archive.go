@@ -72,7 +72,7 @@ func writeArchive(path string, index v1.ImageIndex, tag, scratch string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // of no effect once it is renamed
+	defer func() { _ = os.Remove(file.Name()) }() // of no effect once it is renamed
 	if err := tarFolder(file, folder); err != nil {
 		return err
 	}

@@ -23,7 +23,6 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -247,8 +246,7 @@ func untar(t *testing.T, archive io.Reader) map[string]entry {
 func TestRecipeRefuses(t *testing.T) {
 	const good = "FROM golang AS build\nFROM scratch\nCOPY --from=build /out/controller-manager /p\nUSER 1:1\nENTRYPOINT [\"/p\"]\n"
 	if recipe, err := readRecipe(strings.NewReader(good)); err != nil || recipe.destination != "/p" || recipe.user != "1:1" {
-		text, _ := json.Marshal(recipe)
-		t.Fatalf("%s, %v", text, err)
+		t.Fatalf("%+v, %v", recipe, err)
 	}
 	for _, test := range []struct{ old, replaced, want string }{
 		{"FROM scratch", "FROM debian", "the last stage is from debian"},

@@ -55,15 +55,15 @@ type order struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	o := order{progress: os.Stderr}
 	platforms := ""
 	flag.StringVar(&o.root, "root", "../..", "folder of the repository")
@@ -101,7 +101,7 @@ func build(ctx context.Context, o order) (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { _ = os.RemoveAll(scratch) }()
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range o.platforms {
 		fmt.Fprintf(o.progress, "image: compiling for %s\n", platform)

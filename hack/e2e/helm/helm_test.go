@@ -171,10 +171,11 @@ func TestLeastPrivilege(t *testing.T) {
 	forgetInstallation(t)
 	r := newRelease(t)
 	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))
-	r.installs(chartFolder(), "rbac.propagated={configmaps,deployments.apps}")
+	r.installs(chartFolder(), "rbac.propagated={configmaps,deployments.apps,clusterroles.rbac.authorization.k8s.io}")
 	running := r.startsOne()
 	theWholeJourney(t)
 	opensTheShop(t)
+	roleIsPropagated(t)
 
 	config, own := asController(t, running)
 	who, err := run(t, "kubectl", "auth", "whoami", "--kubeconfig", config, "--output", "jsonpath={.status.userInfo.username}")
@@ -230,6 +231,42 @@ func opensTheShop(t *testing.T) {
 	kubectl(t, "wait", "directpropagations", "--all", "--namespace", "shop", "--for=condition=Ready", "--timeout=2m")
 	kubectl(t, "delete", "directpropagations", "--all", "--namespace", "shop", "--timeout=2m")
 	kubectl(t, "delete", "-f", shop, "--ignore-not-found", "--timeout=2m")
+}
+
+// roleIsPropagated does the journey of what is cluster-scoped.
+func roleIsPropagated(t *testing.T) {
+	t.Helper()
+	role := writeFile(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: helm-reader}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+`)
+	propagation := writeFile(t, `
+apiVersion: propagation.karmada-direct.io/v1alpha1
+kind: ClusterDirectPropagation
+metadata: {name: helm-reader}
+spec:
+  resource: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: helm-reader}
+  clusters: [{name: member1}, {name: member2}]
+`)
+	kubectl(t, "apply", "-f", role, "-f", propagation)
+	kubectl(t, "wait", "clusterdirectpropagation", "helm-reader", "--for=condition=Ready", "--timeout=2m")
+	have := func(ctx context.Context, want bool) error {
+		for name, member := range members {
+			err := member.Get(ctx, client.ObjectKey{Name: "helm-reader"}, &rbacv1.ClusterRole{})
+			if client.IgnoreNotFound(err) != nil || (err == nil) != want {
+				return fmt.Errorf("%s has it: %v (%v), want %v", name, err == nil, err, want)
+			}
+		}
+		return nil
+	}
+	if err := have(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	kubectl(t, "delete", "-f", propagation, "--timeout=2m")
+	eventually(t, "the members lack it", func(ctx context.Context) error { return have(ctx, false) })
+	kubectl(t, "delete", "-f", role)
 }
 
 func lastLine(text string) string {
