@@ -403,3 +403,70 @@ func TestCompactKeepsTheReportedGeneration(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatStaysInTheControlPlane: labels and annotations with a given prefix do
+// not travel, nor do those of tools that act on the control plane. Those that
+// only look like them do.
+func TestWhatStaysInTheControlPlane(t *testing.T) {
+	resource := parse(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: settings
+  namespace: shop
+  labels: {app.kubernetes.io/instance: shop, app.kubernetes.io/name: shop, team: web}
+  annotations:
+    argocd.argoproj.io/sync-wave: "1"
+    kubectl.kubernetes.io/last-applied-configuration: "{}"
+    ci.example.org/run: "7"
+    example.org/note: stays with it
+`)
+	manifest, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort, "app.kubernetes.io/instance", "ci.example.org/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := manifest.NewWork(owner, render.Target{Cluster: "member1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := parse(t, string(work.Spec.Workload.Manifests[0].Raw))
+	for key, want := range map[string]bool{"app.kubernetes.io/instance": false, "app.kubernetes.io/name": true, "team": true} {
+		if _, travels := sent.GetLabels()[key]; travels != want {
+			t.Errorf("label %s travels: %t, want %t", key, travels, want)
+		}
+	}
+	for key, want := range map[string]bool{
+		"argocd.argoproj.io/sync-wave": false, "kubectl.kubernetes.io/last-applied-configuration": false, "ci.example.org/run": false, "example.org/note": true,
+	} {
+		if _, travels := sent.GetAnnotations()[key]; travels != want {
+			t.Errorf("annotation %s travels: %t, want %t", key, travels, want)
+		}
+	}
+	plain, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain.Revision == manifest.Revision {
+		t.Error("two manifests have one revision")
+	}
+}
+
+// TestAppliedOverridesAreRecorded: the record follows what is applied, and is
+// gone with it; what others have put on the Work stays.
+func TestAppliedOverridesAreRecorded(t *testing.T) {
+	resource := parse(t, deployment)
+	record := map[string]string{"policy.karmada.io/applied-overrides": "[]"}
+	target := render.Target{Cluster: "member1", Overrides: record}
+	work := workOf(t, resource, target)
+	work.Annotations["example.org/note"] = "of somebody else"
+	if !render.IsClaimed(work, owner, target) || render.IsClaimed(work, owner, render.Target{Cluster: "member1"}) {
+		t.Error("IsClaimed() does not look at the record")
+	}
+	plain, err := manifestOf(t, resource).UpdatedWork(work, owner, render.Target{Cluster: "member1"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, recorded := plain.Annotations["policy.karmada.io/applied-overrides"]; recorded || plain.Annotations["example.org/note"] == "" {
+		t.Errorf("annotations: %v", plain.Annotations)
+	}
+}

@@ -31,7 +31,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -135,36 +134,34 @@ func (a *Agents) Serve(ctx context.Context) error {
 	for _, name := range a.Clusters {
 		a.spaces[names.GenerateExecutionSpaceName(name)] = true
 	}
-	watching, err := a.Client.Watch(ctx, &workv1alpha1.WorkList{})
-	if err != nil {
-		return fmt.Errorf("watching Works: %w", err)
-	}
-	defer watching.Stop()
 	slots := make(chan struct{}, max(1, a.Writers))
 	var group sync.WaitGroup
 	defer group.Wait()
-	for event := range watching.ResultChan() {
-		work, ok := event.Object.(*workv1alpha1.Work)
-		if !ok && ctx.Err() != nil {
-			// How a watch ends that is ended.
+	for ctx.Err() == nil {
+		// The API server ends the watch of who takes events too slowly, and a
+		// thousand clusters make many: a new one begins with all Works there are.
+		watching, err := a.Client.Watch(ctx, &workv1alpha1.WorkList{})
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("watching Works: %w", err)
+		}
+		if err != nil {
 			return nil
 		}
-		if !ok {
-			return fmt.Errorf("watching Works: %w", apierrors.FromObject(event.Object))
+		for event := range watching.ResultChan() {
+			work, ok := event.Object.(*workv1alpha1.Work)
+			if !ok {
+				break
+			}
+			if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !a.wantsAnswer(work) {
+				continue
+			}
+			group.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				a.answer(ctx, work)
+			})
 		}
-		if event.Type == watch.Deleted || !a.spaces[work.Namespace] || !a.wantsAnswer(work) {
-			continue
-		}
-		group.Go(func() {
-			// Not before the next event is taken: the API server ends the watch of
-			// who is slow to take them.
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			a.answer(ctx, work)
-		})
-	}
-	if ctx.Err() == nil {
-		return errors.New("the watch of Works has ended")
+		watching.Stop()
 	}
 	return nil
 }
