@@ -41,7 +41,7 @@ var (
 	target = render.Target{Cluster: "member1", ReadySince: "2026-01-01T00:00:00Z"}
 )
 
-func parse(t *testing.T, manifest string) *unstructured.Unstructured {
+func parse(t testing.TB, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	// As the API server's answers are decoded: whole numbers are int64.

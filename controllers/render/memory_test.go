@@ -1,0 +1,89 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package render_test
+
+import (
+	"encoding/json"
+	"runtime"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// BenchmarkCachedWork is what a confirmed Work of a Deployment takes in the
+// cache, each decoded by itself as a watch does.
+func BenchmarkCachedWork(b *testing.B) {
+	const count = 20000
+	for b.Loop() {
+		payload := confirmedWork(b)
+		kept := make([]*workv1alpha1.Work, 0, count)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for range count {
+			work := &workv1alpha1.Work{}
+			if err := json.Unmarshal(payload, work); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := render.Compact(work); err != nil {
+				b.Fatal(err)
+			}
+			kept = append(kept, work)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/count, "B/Work")
+		runtime.KeepAlive(kept)
+	}
+}
+
+func confirmedWork(b *testing.B) []byte {
+	b.Helper()
+	resource := parse(b, deployment)
+	manifest, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort)
+	if err != nil {
+		b.Fatal(err)
+	}
+	work, err := manifest.NewWork(owner, render.Target{Cluster: "member1", ReadySince: "2026-01-01T10:00:00Z"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	work.UID, work.ResourceVersion, work.CreationTimestamp = "7b5120e6-9d0a-48db-b67a-9fc96d0c4039", "123456", metav1.Now()
+	for kind, message := range map[string]string{
+		workv1alpha1.WorkDispatching:           "Work is being dispatched to member clusters.",
+		workv1alpha1.WorkApplied:               "Manifest has been successfully applied",
+		propagationv1alpha1.WorkConditionReset: "Karmada Direct awaits that the cluster confirms what is written next.",
+	} {
+		work.Status.Conditions = append(work.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: "AppliedSuccessful", Message: message, LastTransitionTime: metav1.Now(),
+		})
+	}
+	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+		Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"},
+		Health:     workv1alpha1.ResourceHealthy,
+	}}
+	payload, err := json.Marshal(work)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return payload
+}
