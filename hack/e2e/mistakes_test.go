@@ -85,7 +85,7 @@ var mistakes = []mistake{
 		`spec.resource: the Karmada API server does not serve kind "Deployment" in "apps/v2"; check the spelling, or install its CustomResourceDefinition there`,
 	}, {
 		"a cluster-scoped kind", reference("v1", "Namespace", "web"), propagationv1alpha1.ReasonResourceScopeMismatch,
-		"spec.resource: v1 Namespace is cluster-scoped; a DirectPropagation propagates a resource of its own namespace",
+		"spec.resource: v1 Namespace is cluster-scoped; use a ClusterDirectPropagation for it, a DirectPropagation propagates a resource of its own namespace",
 	}, {
 		"an Event", reference("v1", "Event", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: Event web must not be propagated: this kind only has a meaning in the control plane that it was made in",
