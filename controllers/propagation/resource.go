@@ -222,6 +222,10 @@ func isKindGone(err error) bool {
 // forbidden says why no resource of this kind or namespace may travel; nil
 // when it may.
 func forbidden(reference propagationv1alpha1.ResourceReference, namespace string) *Problem {
+	kind := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).GroupKind()
+	if kind == (schema.GroupKind{Group: "", Kind: "Namespace"}) {
+		namespace = reference.Name
+	}
 	if names.IsReservedNamespace(namespace) || strings.HasPrefix(namespace, "kube-") {
 		return &Problem{
 			Reason:  propagationv1alpha1.ReasonNamespaceReserved,
@@ -229,8 +233,11 @@ func forbidden(reference propagationv1alpha1.ResourceReference, namespace string
 			Stalled: true,
 		}
 	}
-	group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
-	if isReservedGroup(group) || slices.Contains(stationaryKinds, schema.GroupKind{Group: group, Kind: reference.Kind}) {
+	_, defines, _ := strings.Cut(reference.Name, ".")
+	switch {
+	case isReservedGroup(kind.Group), slices.Contains(stationaryKinds, kind),
+		// A CustomResourceDefinition is named after the group that it defines.
+		kind.Kind == util.CRDKind && isReservedGroup(defines):
 		return notPropagatable(reference.Kind, reference.Name, "this kind only has a meaning in the control plane that it was made in")
 	}
 	return nil
@@ -241,6 +248,8 @@ var stationaryKinds = []schema.GroupKind{
 	{Group: "", Kind: "Event"},
 	{Group: "events.k8s.io", Kind: "Event"},
 	{Group: "coordination.k8s.io", Kind: "Lease"},
+	{Group: "", Kind: "Node"},
+	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"},
 }
 
 // rootCAConfigMap is published into every namespace by every cluster for itself.
