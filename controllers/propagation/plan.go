@@ -50,6 +50,9 @@ const (
 	// kindPoll is how often an unknown kind is looked for, beside the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	kindPoll = 15 * time.Second
+	// renderPoll is how often a rendering that failed is tried again. It may have
+	// asked a webhook of Karmada's resource interpreter, which no watch tells of.
+	renderPoll = 30 * time.Second
 	// kindGoneDelay is how long the API server may answer for a kind whose
 	// CustomResourceDefinition is gone. It takes well under a second.
 	kindGoneDelay = 3 * time.Second
@@ -153,7 +156,10 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		return
 	}
 	if rendering.Reason != "" {
-		// What the cluster has stays until a user has mended this.
+		// What the cluster has stays until this is mended.
+		if rendering.Reason == propagationv1alpha1.ReasonRenderFailed {
+			plan.wait(renderPoll)
+		}
 		return
 	}
 	target.Overrides = rendering.Overrides

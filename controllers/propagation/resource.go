@@ -120,7 +120,13 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 	}
 	resource, err := r.render(ctx, observed, template)
 	if err != nil {
-		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true}}
+		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: renderPoll}}
+	}
+	for cluster := range resource.Renderings {
+		if resource.Renderings[cluster].Reason == propagationv1alpha1.ReasonRenderFailed {
+			// The interpreter may be a webhook that is down: it is asked again.
+			return resource
+		}
 	}
 	r.remember(key, recollection{
 		generation: observed.Generation, inputs: inputs, resource: resource.withoutManifests(),
