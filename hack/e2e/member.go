@@ -110,7 +110,7 @@ func content(resource client.Object) any {
 // is how Karmada, too, understands health.
 func isAvailable(deployment *appsv1.Deployment) error {
 	status, want := &deployment.Status, *deployment.Spec.Replicas
-	if status.ObservedGeneration != deployment.Generation || status.UpdatedReplicas != want || status.AvailableReplicas != want {
+	if status.ObservedGeneration != deployment.Generation || status.UpdatedReplicas != want || status.AvailableReplicas < want {
 		return fmt.Errorf("Deployment %s/%s of generation %d: observed generation %d, %d updated, %d available, %d wanted",
 			deployment.Namespace, deployment.Name, deployment.Generation, status.ObservedGeneration, status.UpdatedReplicas, status.AvailableReplicas, want)
 	}
