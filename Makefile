@@ -46,7 +46,7 @@ fmt: ## Format the Go code of every module, and sort its imports.
 
 .PHONY: vet
 vet: ## Run go vet, test files with build tags included.
-	go vet -tags integration,e2e,e2e_helm,faults ./...
+	go vet -tags integration,e2e,e2e_helm,e2e_argocd,faults ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint over every module.
@@ -97,6 +97,10 @@ test-image: ## Build the image, and check what is in it.
 .PHONY: e2e-helm
 e2e-helm: test-image ## Install the chart with helm into a host cluster beside Karmada, and have it do its work.
 	go test -tags e2e_helm -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e/helm/...
+
+.PHONY: e2e-argocd
+e2e-argocd: ## Deploy to Karmada with Argo CD from a Git repository; needs redis-server on this machine.
+	go test -tags e2e,e2e_argocd -run '^TestArgoCD' -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
 .PHONY: faults
 faults: ## Run the long tests: members and controllers stopped, clusters leaving, storms of changes.

@@ -25,6 +25,7 @@ limitations under the License.
 //	E2E_FLEET=.fleet/e2e make e2e              # on a fleet that runs
 //	E2E_CONTROLLER=/tmp/controller make e2e    # with a controller that is built already
 //	make e2e TESTFLAGS='-run Crash' E2E_SEED=7 # one journey, with the random numbers of an earlier run
+//	make e2e-argocd                            # the journeys with Argo CD, on a fleet that has it
 //
 // What stands where:
 //
@@ -37,6 +38,7 @@ limitations under the License.
 //	member.go       what a member runs
 //	await.go        waiting, and what is shown when it was in vain
 //	builders.go     objects
+//	argocd.go       Applications of Argo CD and their Git repositories
 //
 // Tests that end the controller's process come first, one after the other;
 // all others run beside each other in namespaces of their own.

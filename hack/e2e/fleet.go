@@ -31,8 +31,12 @@ import (
 	"time"
 )
 
-// fleetName is the name of the fleet that the tests bring up for themselves.
-const fleetName = "e2e"
+// What fleet the tests bring up for themselves; tests with a build tag of their
+// own may want another.
+var (
+	fleetName  = "e2e"
+	fleetFlags []string
+)
 
 // fleet is a fleet of hack/fleet that is up.
 type fleet struct {
@@ -44,6 +48,13 @@ type fleet struct {
 		Name string `json:"name"`
 		Mode string `json:"mode"`
 	} `json:"members"`
+	// Processes are all that run in it.
+	Processes []struct {
+		Name     string `json:"name"`
+		Identity struct {
+			PID int `json:"pid"`
+		} `json:"identity"`
+	} `json:"processes"`
 
 	// program is the fleet program; empty for a fleet that somebody else runs.
 	program string
@@ -72,7 +83,7 @@ func upFleet(ctx context.Context, root string, out io.Writer) (*fleet, error) {
 	if err := partial.run(ctx, out, "down"); err != nil {
 		return nil, err
 	}
-	if err := partial.run(ctx, out, "up"); err != nil {
+	if err := partial.run(ctx, out, append([]string{"up"}, fleetFlags...)...); err != nil {
 		return partial, err
 	}
 	found, err := findFleet(partial.Dir)
@@ -93,14 +104,14 @@ func (f *fleet) down(ctx context.Context, out io.Writer) error {
 
 // run runs a command of the fleet program. It is ended by SIGTERM, which makes
 // it end what it has started.
-func (f *fleet) run(ctx context.Context, out io.Writer, command string) error {
-	program := exec.CommandContext(ctx, f.program, command, "--name", fleetName)
+func (f *fleet) run(ctx context.Context, out io.Writer, arguments ...string) error {
+	program := exec.CommandContext(ctx, f.program, append(arguments, "--name", fleetName)...)
 	program.Dir = filepath.Dir(f.program)
 	program.Stdout, program.Stderr = out, out
 	program.Cancel = func() error { return program.Process.Signal(syscall.SIGTERM) }
 	program.WaitDelay = time.Minute
 	if err := program.Run(); err != nil {
-		return fmt.Errorf("fleet %s: %w", command, errors.Join(err, context.Cause(ctx)))
+		return fmt.Errorf("fleet %s: %w", arguments[0], errors.Join(err, context.Cause(ctx)))
 	}
 	return nil
 }

@@ -451,6 +451,9 @@ func TestCustomInterpreter(t *testing.T) {
 		}
 	})
 	p.awaitsRows("both are healthy", propagationv1alpha1.ReasonApplied)
+	// While the kind is there: where it is gone from a member, Karmada may never
+	// end the deletion of a Work.
+	p.IsDeleted()
 }
 
 // awaitsRows waits until every row has the reason, at the present generation

@@ -36,6 +36,8 @@ import (
 
 var (
 	namespaces       = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps       = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets          = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	services         = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	nodes            = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	crds             = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -45,6 +47,7 @@ var (
 	clusterRoles     = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	clusterRoleBinds = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
 	clusters         = schema.GroupVersionResource{Group: "cluster.karmada.io", Version: "v1alpha1", Resource: "clusters"}
+	appProjects      = schema.GroupVersionResource{Group: "argoproj.io", Version: "v1alpha1", Resource: "appprojects"}
 	works            = schema.GroupVersionResource{Group: "work.karmada.io", Version: "v1alpha1", Resource: "works"}
 )
 
@@ -52,6 +55,8 @@ var (
 // instead would cost a discovery before its groups are complete.
 var resources = map[string]schema.GroupVersionResource{
 	"Namespace":                      namespaces,
+	"ConfigMap":                      configMaps,
+	"Secret":                         secrets,
 	"Service":                        services,
 	"Node":                           nodes,
 	"CustomResourceDefinition":       crds,
@@ -60,6 +65,7 @@ var resources = map[string]schema.GroupVersionResource{
 	"ValidatingWebhookConfiguration": validatingHooks,
 	"ClusterRole":                    clusterRoles,
 	"ClusterRoleBinding":             clusterRoleBinds,
+	"AppProject":                     appProjects,
 }
 
 // client talks to Karmada or to a member as its admin.

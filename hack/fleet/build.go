@@ -34,27 +34,60 @@ import (
 
 // Build is where the programs and manifests of a fleet are.
 type Build struct {
-	Dir       string
-	Bin       string
-	Manifests string
+	Dir       string `json:"dir"`
+	Bin       string `json:"bin"`
+	Manifests string `json:"manifests"`
 }
 
-// recipe is one `go build`: a module beside this program, and the names its
-// programs get.
+// builds are all that a fleet runs.
+type builds struct {
+	fleet  Build
+	argoCD *Build // nil for a fleet without it
+}
+
+// recipe is one `go build`: a module beside this program, and what is made of
+// it.
 type recipe struct {
 	module   string   // folder below hack/fleet
 	packages []string // each becomes a program of its folder's name
 	shows    string   // what the user sees while it is built
 	ldflags  []string // -X values
+	patch    patch
+	// links are names by which the module's program is called besides its own.
+	links []string
+	// manifests are files of a module, to be installed into API servers.
+	manifestsOf string
+	manifests   []string
 }
 
-const karmadaModule = "github.com/karmada-io/karmada"
+// patch changes one place in a file of a module, where there is no flag for it.
+type patch struct {
+	module, file, old, new string
+}
 
-var recipes = []recipe{
+const (
+	karmadaModule = "github.com/karmada-io/karmada"
+	argoCDModule  = "github.com/argoproj/argo-cd/v3"
+)
+
+// fleetRecipes make what every fleet runs.
+var fleetRecipes = []recipe{
 	{
 		module:   "components",
-		packages: []string{".", "./aggregated-apiserver"},
+		packages: []string{".", "./" + programKarmadaAggregated},
 		shows:    "etcd, Kubernetes and Karmada",
+		links: []string{
+			programEtcd, programKubeAPIServer, programKubeControllerManager, programKubeScheduler, programKubectl,
+			programKarmadaControllerManager, programKarmadaScheduler, programKarmadaWebhook, programKarmadaAgent, programKarmadactl,
+		},
+		manifestsOf: karmadaModule,
+		manifests: []string{
+			"charts/karmada/_crds/bases",
+			"charts/karmada/_crds/patches",
+			"artifacts/deploy/webhook-configuration.yaml",
+			"artifacts/deploy/admin-clusterrole-aggregation.yaml",
+			"artifacts/deploy/cluster-proxy-admin-rbac.yaml",
+		},
 		ldflags: []string{
 			// Without them the servers call themselves v0.0.0-master, and
 			// clients that look at the version misjudge them.
@@ -84,21 +117,24 @@ var recipes = []recipe{
 	},
 }
 
-// links are the names by which the components program is called.
-var links = []string{
-	programEtcd, programKubeAPIServer, programKubeControllerManager, programKubeScheduler, programKubectl,
-	programKarmadaControllerManager, programKarmadaScheduler, programKarmadaWebhook, programKarmadaAgent, programKarmadactl,
-}
-
-// manifests are the files of Karmada's module that are installed into its API
-// server.
-var manifests = []string{
-	"charts/karmada/_crds/bases",
-	"charts/karmada/_crds/patches",
-	"artifacts/deploy/webhook-configuration.yaml",
-	"artifacts/deploy/admin-clusterrole-aggregation.yaml",
-	"artifacts/deploy/cluster-proxy-admin-rbac.yaml",
-}
+// argoCDRecipes make what a fleet with Argo CD runs besides.
+var argoCDRecipes = []recipe{{
+	module:   "argocd",
+	packages: []string{"."},
+	shows:    "Argo CD",
+	ldflags: []string{
+		"github.com/argoproj/argo-cd/v3/common.version={github.com/argoproj/argo-cd/v3}",
+		"github.com/argoproj/argo-cd/v3/common.gitTreeState=clean",
+	},
+	// Its metrics are served on every address of the machine, whatever the flags.
+	patch: patch{
+		module: argoCDModule, file: "controller/appcontroller.go",
+		old: `"0.0.0.0:%d"`, new: `"` + loopback + `:%d"`,
+	},
+	links:       []string{programArgoCDController, programArgoCDRepoServer},
+	manifestsOf: argoCDModule,
+	manifests:   []string{"manifests/crds/application-crd.yaml", "manifests/crds/appproject-crd.yaml"},
+}}
 
 // cacheRoot is the folder of everything that outlives a fleet.
 func cacheRoot() (string, error) {
@@ -109,9 +145,26 @@ func cacheRoot() (string, error) {
 	return filepath.Join(cache, "karmada-direct"), nil
 }
 
-// ensureBuilt builds what a fleet runs, unless the same sources were built
-// before. Two that ask at once build once.
-func ensureBuilt(ctx context.Context, out *progress) (Build, error) {
+// ensureAllBuilt builds what a fleet of this configuration runs.
+func ensureAllBuilt(ctx context.Context, config Config, out *progress) (builds, error) {
+	if config.ArgoCD {
+		for _, program := range machinePrograms {
+			if _, err := exec.LookPath(program); err != nil {
+				return builds{}, fmt.Errorf("a fleet with Argo CD needs %s on this machine, as in Debian's package of that name: %w", program, err)
+			}
+		}
+	}
+	fleet, err := ensureBuilt(ctx, fleetRecipes, out)
+	if err != nil || !config.ArgoCD {
+		return builds{fleet: fleet}, err
+	}
+	argoCD, err := ensureBuilt(ctx, argoCDRecipes, out)
+	return builds{fleet: fleet, argoCD: &argoCD}, err
+}
+
+// ensureBuilt builds by recipes, unless the same sources were built before. Two
+// that ask at once build once.
+func ensureBuilt(ctx context.Context, recipes []recipe, out *progress) (Build, error) {
 	sources, err := sourceDir()
 	if err != nil {
 		return Build{}, err
@@ -120,7 +173,7 @@ func ensureBuilt(ctx context.Context, out *progress) (Build, error) {
 	if err != nil {
 		return Build{}, err
 	}
-	hash, err := hashSources(sources)
+	hash, err := hashSources(sources, recipes)
 	if err != nil {
 		return Build{}, err
 	}
@@ -136,7 +189,7 @@ func ensureBuilt(ctx context.Context, out *progress) (Build, error) {
 	if _, err := os.Stat(b.Dir); err == nil {
 		return b, nil // somebody else built it while this one waited
 	}
-	return b, b.make(ctx, sources, out)
+	return b, b.make(ctx, sources, recipes, out)
 }
 
 func newBuild(dir string) Build {
@@ -145,7 +198,7 @@ func newBuild(dir string) Build {
 
 // make builds everything beside the place where it belongs and then moves it
 // there, so that what is there is always whole.
-func (b Build) make(ctx context.Context, sources string, out *progress) error {
+func (b Build) make(ctx context.Context, sources string, recipes []recipe, out *progress) error {
 	partial := newBuild(b.Dir + ".partial")
 	if err := os.RemoveAll(partial.Dir); err != nil { // of a build that was interrupted
 		return fmt.Errorf("clearing an unfinished build: %w", err)
@@ -153,42 +206,18 @@ func (b Build) make(ctx context.Context, sources string, out *progress) error {
 	if err := os.MkdirAll(partial.Bin, 0o755); err != nil {
 		return fmt.Errorf("making the folder of programs: %w", err)
 	}
-	out.println("Building the programs of a fleet into %s.", b.Bin)
+	out.println("Building programs of a fleet into %s.", b.Bin)
 	out.println("That takes some minutes the first time, and none from then on.")
 	for _, r := range recipes {
-		if err := r.build(ctx, sources, partial.Bin, out); err != nil {
+		if err := r.build(ctx, sources, partial, out); err != nil {
 			return fmt.Errorf("building %s: %w", r.shows, err)
 		}
-	}
-	if err := partial.finish(ctx, sources); err != nil {
-		return err
 	}
 	return os.Rename(partial.Dir, b.Dir)
 }
 
-// finish names the programs and copies Karmada's manifests.
-func (b Build) finish(ctx context.Context, sources string) error {
-	if err := os.Rename(filepath.Join(b.Bin, "aggregated-apiserver"), filepath.Join(b.Bin, programKarmadaAggregated)); err != nil {
-		return fmt.Errorf("naming the programs: %w", err)
-	}
-	for _, name := range links {
-		if err := os.Symlink("components", filepath.Join(b.Bin, name)); err != nil {
-			return fmt.Errorf("naming the programs: %w", err)
-		}
-	}
-	karmada, err := goList(ctx, filepath.Join(sources, "components"), "{{.Dir}}", karmadaModule)
-	if err != nil {
-		return err
-	}
-	for _, path := range manifests {
-		if err := copyTree(filepath.Join(karmada, path), filepath.Join(b.Manifests, path)); err != nil {
-			return fmt.Errorf("copying Karmada's manifests: %w", err)
-		}
-	}
-	return nil
-}
-
-func (r recipe) build(ctx context.Context, sources, bin string, out *progress) error {
+// build carries a recipe out.
+func (r recipe) build(ctx context.Context, sources string, b Build, out *progress) error {
 	dir := filepath.Join(sources, r.module)
 	done := out.spin("%s", r.shows)
 	defer done()
@@ -196,14 +225,83 @@ func (r recipe) build(ctx context.Context, sources, bin string, out *progress) e
 	if err != nil {
 		return err
 	}
-	args := []string{"build", "-v", "-buildvcs=false", "-mod=readonly", "-ldflags=" + ldflags, "-o", bin + string(filepath.Separator)}
+	args := []string{"build", "-v", "-buildvcs=false", "-ldflags=" + ldflags, "-o", b.Bin + string(filepath.Separator)}
+	if r.patch.module != "" {
+		patched := filepath.Join(b.Dir, "patched")
+		defer func() { _ = os.RemoveAll(patched) }() // nothing of it is needed any more
+		modfile, err := r.patch.apply(ctx, dir, patched)
+		if err != nil {
+			return err
+		}
+		args = append(args, "-modfile="+modfile)
+	}
 	cmd := goCommand(ctx, dir, append(args, r.packages...)...)
 	output := &buildOutput{progress: out}
 	cmd.Stderr = output
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%w\n%s", err, output.rest())
 	}
+	return r.finish(ctx, dir, b)
+}
+
+// finish names the programs and copies the manifests.
+func (r recipe) finish(ctx context.Context, dir string, b Build) error {
+	for _, name := range r.links {
+		if err := os.Symlink(r.module, filepath.Join(b.Bin, name)); err != nil {
+			return fmt.Errorf("naming the programs: %w", err)
+		}
+	}
+	if len(r.manifests) == 0 {
+		return nil
+	}
+	from, err := goList(ctx, dir, "{{.Dir}}", r.manifestsOf)
+	if err != nil {
+		return err
+	}
+	for _, path := range r.manifests {
+		if err := copyTree(filepath.Join(from, path), filepath.Join(b.Manifests, path)); err != nil {
+			return fmt.Errorf("copying the manifests: %w", err)
+		}
+	}
 	return nil
+}
+
+// apply copies a module to a folder with the change in it, and returns the
+// go.mod file by which the module in dir is built with the copy.
+func (p patch) apply(ctx context.Context, dir, to string) (modfile string, err error) {
+	if output, err := goCommand(ctx, dir, "mod", "download", p.module).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("downloading module %s: %w\n%s", p.module, err, output)
+	}
+	from, err := goList(ctx, dir, "{{.Dir}}", p.module)
+	if err != nil {
+		return "", err
+	}
+	copied := filepath.Join(to, "module")
+	if err := copyTree(from, copied); err != nil {
+		return "", fmt.Errorf("copying module %s: %w", p.module, err)
+	}
+	file := filepath.Join(copied, p.file)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("patching module %s: %w", p.module, err)
+	}
+	if count := bytes.Count(content, []byte(p.old)); count != 1 {
+		return "", fmt.Errorf("patching module %s: %s has %s %d times, not once", p.module, p.file, p.old, count)
+	}
+	if err := writeFile(file, bytes.Replace(content, []byte(p.old), []byte(p.new), 1), 0o644); err != nil {
+		return "", fmt.Errorf("patching module %s: %w", p.module, err)
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if err := copyTree(filepath.Join(dir, name), filepath.Join(to, name)); err != nil {
+			return "", fmt.Errorf("patching module %s: %w", p.module, err)
+		}
+	}
+	modfile = filepath.Join(to, "go.mod")
+	output, err := goCommand(ctx, dir, "mod", "edit", "-replace="+p.module+"="+copied, modfile).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("patching module %s: %w\n%s", p.module, err, output)
+	}
+	return modfile, nil
 }
 
 // placeholder stands in an -X value for the version of a module, or for the
@@ -278,9 +376,9 @@ func sourceDir() (string, error) {
 }
 
 // hashSources names a build after all that goes into it.
-func hashSources(sources string) (string, error) {
+func hashSources(sources string, recipes []recipe) (string, error) {
 	hash := sha256.New()
-	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, recipes, links, manifests)
+	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, recipes)
 	for _, r := range recipes {
 		root := os.DirFS(filepath.Join(sources, r.module))
 		err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -51,7 +52,7 @@ func TestHashSourcesFollowsEveryFile(t *testing.T) {
 		}
 	}
 	hash := func() string {
-		h, err := hashSources(sources)
+		h, err := hashSources(sources, fleetRecipes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,6 +77,41 @@ func TestHashSourcesFollowsEveryFile(t *testing.T) {
 	if hash() == second {
 		t.Error("the hash does not see that a file is gone")
 	}
+}
+
+func TestPatchAppliesOnceOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	for path, content := range map[string]string{
+		"go.mod":                  "module example.com/main\n\ngo 1.26\n\nrequire example.com/library v1.0.0\n",
+		"go.sum":                  "",
+		"../library/go.mod":       "module example.com/library\n\ngo 1.26\n",
+		"../library/serve.go":     "package library\n\nconst Address = \"0.0.0.0\"\n",
+		"../library/sub/thing.go": "package sub\n",
+	} {
+		if err := writeFile(filepath.Join(dir, "main", path), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	main, to := filepath.Join(dir, "main"), filepath.Join(dir, "patched")
+	if output, err := goCommand(t.Context(), main, "mod", "edit", "-replace=example.com/library=../library").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	change := patch{module: "example.com/library", file: "serve.go", old: "0.0.0.0", new: loopback}
+	modfile, err := change.apply(t.Context(), main, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	where, err := goCommand(t.Context(), main, "list", "-modfile="+modfile, "-m", "-f", "{{.Dir}}", "example.com/library").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(where)), "serve.go"))
+	if err != nil || !strings.Contains(string(content), loopback) {
+		t.Errorf("it is built with %q, %v", content, err)
+	}
+	change.old = "1.2.3.4"
+	_, err = change.apply(t.Context(), main, to)
+	checkError(t, err, "serve.go has 1.2.3.4 0 times, not once")
 }
 
 func TestClaimDir(t *testing.T) {

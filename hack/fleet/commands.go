@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,7 @@ controller-runtime's envtest wants them.`,
 		Example: `  export KUBEBUILDER_ASSETS=$(fleet build)`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			built, err := ensureBuilt(cmd.Context(), newProgress(os.Stderr))
+			built, err := ensureBuilt(cmd.Context(), fleetRecipes, newProgress(os.Stderr))
 			if err != nil {
 				return err
 			}
@@ -117,6 +118,7 @@ started. The folder stays for a look at the logs, until "fleet down".`,
 		Example: `  fleet up
   fleet up --name big --members a=push,b=push,c=pull
   fleet up --host   # with a cluster to install charts into
+  fleet up --argocd # with Argo CD there, which deploys to Karmada
   fleet up --component-arg karmada-controller-manager=--concurrent-work-syncs=50
   fleet up --component-arg kube-apiserver=--v=4   # of all API servers`,
 		Args: cobra.NoArgs,
@@ -131,12 +133,14 @@ started. The folder stays for a look at the logs, until "fleet down".`,
 			if options.config.ComponentArgs, err = parseComponentArgs(componentArgs); err != nil {
 				return err
 			}
-			options.explicit = cmd.Flags().Changed("members") || cmd.Flags().Changed("host") || cmd.Flags().Changed("component-arg")
+			options.explicit = slices.ContainsFunc([]string{"members", "host", "argocd", "component-arg"}, cmd.Flags().Changed)
+			options.config.Host = options.config.Host || options.config.ArgoCD
 			return up(cmd.Context(), options, newProgress(os.Stdout))
 		},
 	}
 	cmd.Flags().StringVar(&members, "members", defaultMembers, "members and how Karmada reaches them, push or pull")
 	cmd.Flags().BoolVar(&options.config.Host, "host", false, "add the cluster that Karmada's own Pods would run in, for what is installed beside them")
+	cmd.Flags().BoolVar(&options.config.ArgoCD, "argocd", false, "add Argo CD to the host cluster (implies --host); needs redis-server and git on this machine")
 	cmd.Flags().StringArrayVar(&componentArgs, "component-arg", nil, "extra argument as COMPONENT=--flag=value, for a process or for all of a program; repeatable")
 	cmd.Flags().BoolVar(&options.keepOnFailure, "keep-on-failure", false, "leave running what was started when something fails")
 	return cmd

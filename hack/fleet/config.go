@@ -19,6 +19,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -54,7 +55,10 @@ type Config struct {
 	Members []Member `json:"members"`
 	// Host adds the cluster that Karmada's own Pods would run in. Karmada here
 	// runs as processes, so that cluster is empty, and no member.
-	Host          bool           `json:"host,omitempty"`
+	Host bool `json:"host,omitempty"`
+	// ArgoCD adds Argo CD to the host cluster, with the Karmada API server as a
+	// cluster to deploy to.
+	ArgoCD        bool           `json:"argoCD,omitempty"`
 	ComponentArgs []ComponentArg `json:"componentArgs,omitempty"`
 }
 
@@ -77,7 +81,7 @@ func parseMembers(s string) ([]Member, error) {
 			mode = string(Push)
 		}
 		switch {
-		case name == groupKarmada || name == groupHost || name == programEtcd:
+		case slices.Contains([]string{groupKarmada, groupHost, groupArgoCD, programEtcd}, name):
 			return nil, fmt.Errorf("member name %q is taken by the control plane's own processes", name)
 		case !namePattern.MatchString(name):
 			return nil, fmt.Errorf("member name %q: want lower-case letters, digits and dashes, a letter first, at most 48 characters", name)

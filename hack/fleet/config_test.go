@@ -39,6 +39,7 @@ func TestParseMembers(t *testing.T) {
 		{in: "a=poll", wantErr: "neither push nor pull"},
 		{in: "karmada", wantErr: "taken by the control plane"},
 		{in: "etcd=pull", wantErr: "taken by the control plane"},
+		{in: "argocd", wantErr: "taken by the control plane"},
 	} {
 		t.Run(test.in, func(t *testing.T) {
 			got, err := parseMembers(test.in)

@@ -74,7 +74,7 @@ func TestRegistryKeepsFleetsApart(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), name)
 		err := fleets.add(t.Context(), dir, func(taken map[int]bool) (err error) {
 			seen = taken
-			state, err = newState(Config{Name: name, Members: members}, dir, Build{}, taken)
+			state, err = newState(Config{Name: name, Members: members}, dir, builds{}, taken)
 			return err
 		})
 		if err != nil {

@@ -80,6 +80,7 @@ func (s *State) launch(ctx context.Context, p *Process) (<-chan error, error) {
 	fmt.Fprintf(log, "=== %s: fleet starts %s\n", time.Now().Format(time.RFC3339), p.Name)
 
 	cmd := s.command(context.WithoutCancel(ctx), p.Program, p.Args...)
+	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -102,7 +103,7 @@ func (s *State) launch(ctx context.Context, p *Process) (<-chan error, error) {
 func (s *State) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.program(program), args...)
 	cmd.Dir = s.Dir
-	cmd.Env = []string{"HOME=" + s.Dir, "PATH=" + s.Bin, "TMPDIR=" + s.Dir}
+	cmd.Env = []string{"HOME=" + s.Dir, "PATH=" + s.path(), "TMPDIR=" + s.Dir}
 	return cmd
 }
 

@@ -21,8 +21,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -43,8 +45,32 @@ func newReadyCheck(p *Process) (func(context.Context) error, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	}
-	client := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+	const patience = 5 * time.Second
+	if server, isRedis := strings.CutPrefix(p.ReadyURL, "redis://"); isRedis {
+		return func(ctx context.Context) error { return ping(ctx, server, patience) }, nil
+	}
+	client := &http.Client{Transport: transport, Timeout: patience}
 	return func(ctx context.Context) error { return getOK(ctx, client, p.ReadyURL) }, nil
+}
+
+// ping asks a redis server whether it listens to commands.
+func ping(ctx context.Context, server string, patience time.Duration) error {
+	dialer := net.Dialer{Timeout: patience}
+	connection, err := dialer.DialContext(ctx, "tcp", server)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }() // it only asked
+	const pong = "+PONG\r\n"
+	answer := make([]byte, len(pong))
+	_, err = connection.Write([]byte("PING\r\n"))
+	if err = errors.Join(err, connection.SetReadDeadline(time.Now().Add(patience))); err == nil {
+		_, err = io.ReadFull(connection, answer)
+	}
+	if err == nil && string(answer) != pong {
+		err = fmt.Errorf("%s answers PING with %q", server, answer)
+	}
+	return err
 }
 
 func getOK(ctx context.Context, client *http.Client, url string) error {

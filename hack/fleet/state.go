@@ -33,9 +33,11 @@ type State struct {
 	Config
 	Dir string `json:"dir"`
 	// Bin holds the programs, Manifests what is installed into Karmada.
-	Bin       string     `json:"bin"`
-	Manifests string     `json:"manifests"`
-	Processes []*Process `json:"processes"`
+	Bin       string `json:"bin"`
+	Manifests string `json:"manifests"`
+	// ArgoCDBuild is there if the fleet has Argo CD.
+	ArgoCDBuild *Build     `json:"argoCDBuild,omitempty"`
+	Processes   []*Process `json:"processes"`
 
 	mu sync.Mutex // guards identities of processes and saving
 }
@@ -45,7 +47,7 @@ var errNoFleet = errors.New("no fleet there; start one with `fleet up`")
 func statePath(dir string) string { return filepath.Join(dir, "fleet.json") }
 
 // newState lays out a fleet and saves it. Nothing runs yet.
-func newState(config Config, dir string, build Build, taken map[int]bool) (*State, error) {
+func newState(config Config, dir string, built builds, taken map[int]bool) (*State, error) {
 	// Lay it out once to learn how many ports it takes.
 	count := 0
 	if _, err := topology(config, dir, func() int { count++; return count }); err != nil {
@@ -63,8 +65,26 @@ func newState(config Config, dir string, build Build, taken map[int]bool) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	state := &State{Config: config, Dir: dir, Bin: build.Bin, Manifests: build.Manifests, Processes: processes}
+	state := &State{Config: config, Dir: dir, Processes: processes}
+	state.use(built)
 	return state, state.save()
+}
+
+// use has the fleet run what was built.
+func (s *State) use(built builds) {
+	s.Bin, s.Manifests, s.ArgoCDBuild = built.fleet.Bin, built.fleet.Manifests, built.argoCD
+}
+
+// isBuilt tells whether what the fleet runs is still there.
+func (s *State) isBuilt() bool {
+	if _, err := os.Stat(s.Bin); err != nil {
+		return false
+	}
+	if s.ArgoCDBuild == nil {
+		return true
+	}
+	_, err := os.Stat(s.ArgoCDBuild.Bin)
+	return err == nil
 }
 
 func loadState(dir string) (*State, error) {
@@ -147,4 +167,23 @@ func (s *State) member(name string) (*Member, error) {
 // kubeconfig is the admin kubeconfig of Karmada or of a member.
 func (s *State) kubeconfig(plane string) string { return kubeconfigPath(s.Dir, plane) }
 
-func (s *State) program(name string) string { return filepath.Join(s.Bin, name) }
+// program is where a program is: in one of the fleet's folders, or else it is
+// the machine's own, and found there by its name.
+func (s *State) program(name string) string {
+	switch {
+	case slices.Contains(machinePrograms, name):
+		return name
+	case s.ArgoCDBuild != nil && slices.Contains(argoCDRecipes[0].links, name):
+		return filepath.Join(s.ArgoCDBuild.Bin, name)
+	default:
+		return filepath.Join(s.Bin, name)
+	}
+}
+
+// path is where the fleet's processes find programs that they run.
+func (s *State) path() string {
+	if !s.ArgoCD {
+		return s.Bin
+	}
+	return s.Bin + string(filepath.ListSeparator) + os.Getenv("PATH") // for git
+}

@@ -38,7 +38,15 @@ const (
 	programKarmadaWebhook           = "karmada-webhook"
 	programKarmadaAgent             = "karmada-agent"
 	programKarmadactl               = "karmadactl"
+	programArgoCDController         = "argocd-application-controller"
+	programArgoCDRepoServer         = "argocd-repo-server"
 )
+
+const programRedis = "redis-server"
+
+// machinePrograms are the machine's own, and no part of a build. Argo CD's repo
+// server runs git.
+var machinePrograms = []string{programRedis, "git"}
 
 const (
 	// groupKarmada is the group of the Karmada control plane's processes; a
@@ -46,6 +54,8 @@ const (
 	groupKarmada = "karmada"
 	// groupHost is the group of the host cluster's processes, and its context.
 	groupHost = "host"
+	// groupArgoCD is the group of Argo CD's processes.
+	groupArgoCD = "argocd"
 	// karmadaContext is the kubeconfig context of the Karmada API server, the
 	// name that Karmada's own scripts use.
 	karmadaContext = "karmada-apiserver"
@@ -56,6 +66,7 @@ const (
 	stepCRDs       = "Karmada's CRDs"
 	stepClusterAPI = "Karmada's cluster API"
 	stepWebhooks   = "Karmada's webhook configurations"
+	stepArgoCD     = "Argo CD's CRDs and settings"
 )
 
 // Process is one process of a fleet: what to run and what is known of it.
@@ -66,13 +77,14 @@ type Process struct {
 	Group   string   `json:"group"`
 	Program string   `json:"program"`
 	Args    []string `json:"args"`
+	Env     []string `json:"env,omitempty"`
 	// Port is the one it serves on, and the one that is asked for readiness.
 	Port int `json:"port"`
 	// OtherPorts are those for metrics, peers and the like.
 	OtherPorts []int  `json:"otherPorts,omitempty"`
 	Log        string `json:"log"`
-	// ReadyURL answers 200 when the process can do its work. An https one is
-	// verified with CAFile.
+	// ReadyURL answers 200 when the process can do its work, or PONG if it is a
+	// redis one. An https one is verified with CAFile.
 	ReadyURL string `json:"readyURL"`
 	CAFile   string `json:"caFile,omitempty"`
 	// Needs are the processes and steps that come first.
@@ -109,7 +121,11 @@ func topology(config Config, dir string, nextPort func() int) ([]*Process, error
 	etcd := t.etcd()
 	t.karmada(t.plane(groupKarmada, etcd.Port))
 	if config.Host {
-		t.cluster(t.plane(groupHost, etcd.Port))
+		host := t.plane(groupHost, etcd.Port)
+		t.cluster(host)
+		if config.ArgoCD {
+			t.argoCD(host)
+		}
 	}
 	for _, member := range config.Members {
 		t.member(member, t.plane(member.Name, etcd.Port))
@@ -304,6 +320,54 @@ func (t *layout) cluster(p plane) {
 			"--node-lease-duration-seconds=40",
 			"--node-ip=" + loopback,
 			"--server-address=" + address(port),
+		},
+	})
+}
+
+// argoCD is what of Argo CD turns Git into objects. Nobody asks its user
+// interface here, so that is left out.
+func (t *layout) argoCD(host plane) {
+	redis := t.add(Process{
+		Name: groupArgoCD + "-" + programRedis, Group: groupArgoCD, Program: programRedis,
+		Port: t.nextPort(),
+	})
+	redis.ReadyURL = "redis://" + address(redis.Port)
+	redis.Args = []string{"--bind", loopback, "--port", strconv.Itoa(redis.Port), "--save", "", "--appendonly", "no"}
+
+	port, metrics := t.nextPort(), t.nextPort()
+	repoServer := t.add(Process{
+		Name: programArgoCDRepoServer, Group: groupArgoCD, Program: programArgoCDRepoServer,
+		Port: port, OtherPorts: []int{metrics},
+		ReadyURL: httpURL(metrics, "/healthz?full=true"),
+		Needs:    []string{redis.Name},
+		Args: []string{
+			"--address=" + loopback,
+			"--port=" + strconv.Itoa(port),
+			"--metrics-address=" + loopback,
+			"--metrics-port=" + strconv.Itoa(metrics),
+			"--redis=" + address(redis.Port),
+			"--disable-tls",
+			"--logformat=text",
+		},
+		// It would want the folders of Argo CD's image.
+		Env: []string{"ARGOCD_GPG_ENABLED=false", "ARGOCD_ASK_PASS_SOCK=" + filepath.Join(t.dir, "ask-pass.sock")},
+	})
+	metrics = t.nextPort()
+	t.add(Process{
+		Name: programArgoCDController, Group: groupArgoCD, Program: programArgoCDController,
+		Port:     metrics,
+		ReadyURL: httpURL(metrics, "/healthz"),
+		Needs:    []string{host.apiServer(), redis.Name, repoServer.Name, stepArgoCD},
+		Args: []string{
+			"--kubeconfig=" + host.kubeconfig,
+			"--namespace=" + argoCDNamespace,
+			"--metrics-port=" + strconv.Itoa(metrics),
+			"--repo-server=" + address(port),
+			"--repo-server-plaintext",
+			"--redis=" + address(redis.Port),
+			// What its user interface would show is in the Application too.
+			"--persist-resource-health",
+			"--logformat=text",
 		},
 	})
 }

@@ -28,12 +28,21 @@ import (
 // layOut makes a fleet of a push and a pull member on ports from 20000 up.
 func layOut(t *testing.T, args ...ComponentArg) []*Process {
 	t.Helper()
-	members, err := parseMembers(defaultMembers)
-	if err != nil {
+	return layOutConfig(t, Config{Name: "demo", ComponentArgs: args})
+}
+
+// everything is a fleet with all that a fleet can have.
+var everything = Config{Name: "demo", Host: true, ArgoCD: true}
+
+// layOutConfig lays out a fleet with the members that one has by default.
+func layOutConfig(t *testing.T, config Config) []*Process {
+	t.Helper()
+	var err error
+	if config.Members, err = parseMembers(defaultMembers); err != nil {
 		t.Fatal(err)
 	}
 	port := firstPort - 1
-	processes, err := topology(Config{Name: "demo", Members: members, ComponentArgs: args}, "/fleet", func() int { port++; return port })
+	processes, err := topology(config, "/fleet", func() int { port++; return port })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,27 +71,31 @@ func TestTopologyNamesProcesses(t *testing.T) {
 	}
 }
 
-func TestTopologyAddsAHostCluster(t *testing.T) {
-	port := firstPort - 1
-	config := Config{Name: "demo", Members: []Member{{Name: "member1", Mode: Push}}, Host: true}
-	processes, err := topology(config, "/fleet", func() int { port++; return port })
-	if err != nil {
-		t.Fatal(err)
+func TestTopologyAddsAHostClusterAndArgoCD(t *testing.T) {
+	hasGroup := func(config Config, group string, want ...string) {
+		t.Helper()
+		processes := layOutConfig(t, config)
+		got, err := selectProcesses(processes, []string{group})
+		if len(want) == 0 {
+			checkError(t, err, "no process or member")
+			return
+		}
+		if err != nil || !slices.Equal(processNames(got), want) {
+			t.Errorf("the group %s has %v, %v; want %v", group, processNames(got), err, want)
+		}
 	}
-	names := processNames(processes)
-	want := []string{"host-kube-apiserver", "host-kube-controller-manager", "host-kube-scheduler", "host-kwok"}
-	first := slices.Index(names, want[0])
-	if first < 0 || !slices.Equal(names[first:first+len(want)], want) {
-		t.Errorf("processes %v, want %v among them", names, want)
-	}
-	if host, err := selectProcesses(processes, []string{groupHost}); err != nil || len(host) != len(want) {
-		t.Errorf("the group %s has %v, %v", groupHost, processNames(host), err)
-	}
+	host := []string{"host-kube-apiserver", "host-kube-controller-manager", "host-kube-scheduler", "host-kwok"}
+	argoCD := []string{"argocd-redis-server", "argocd-repo-server", "argocd-application-controller"}
+	hasGroup(Config{Name: "demo"}, groupHost)
+	hasGroup(Config{Name: "demo", Host: true}, groupHost, host...)
+	hasGroup(Config{Name: "demo", Host: true}, groupArgoCD)
+	hasGroup(everything, groupHost, host...)
+	hasGroup(everything, groupArgoCD, argoCD...)
 }
 
 func TestTopologyUsesEachPortOnce(t *testing.T) {
 	seen := map[int]string{}
-	for _, p := range layOut(t) {
+	for _, p := range layOutConfig(t, everything) {
 		for _, port := range append([]int{p.Port}, p.OtherPorts...) {
 			if other, found := seen[port]; found {
 				t.Errorf("%s and %s both have port %d", other, p.Name, port)
@@ -99,7 +112,7 @@ func TestTopologyUsesEachPortOnce(t *testing.T) {
 // nobody else's to reach.
 func TestTopologyListensOnLoopbackOnly(t *testing.T) {
 	withPort := regexp.MustCompile(`(\S*):2\d{4}\b`)
-	for _, p := range layOut(t) {
+	for _, p := range layOutConfig(t, everything) {
 		for _, arg := range p.Args {
 			match := withPort.FindStringSubmatch(arg)
 			if match != nil && !strings.HasSuffix(match[1], loopback) {
@@ -117,9 +130,9 @@ func TestTopologyListensOnLoopbackOnly(t *testing.T) {
 }
 
 func TestTopologyNeedsNothingUnknownAndHasNoCircle(t *testing.T) {
-	met := []string{stepCRDs, stepClusterAPI}
+	met := []string{stepCRDs, stepClusterAPI, stepArgoCD}
 	// What is needed is always listed before.
-	for _, p := range layOut(t) {
+	for _, p := range layOutConfig(t, everything) {
 		for _, need := range p.Needs {
 			if !slices.Contains(met, need) {
 				t.Errorf("%s needs %q, which does not come before it", p.Name, need)

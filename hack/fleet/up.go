@@ -55,12 +55,12 @@ func up(ctx context.Context, options upOptions, out *progress) error {
 	if err := state.accepts(options); err != nil {
 		return err
 	}
-	if _, err := os.Stat(state.Bin); err != nil { // the user emptied the cache
-		built, err := ensureBuilt(ctx, out)
+	if !state.isBuilt() { // the user emptied the cache
+		built, err := ensureAllBuilt(ctx, state.Config, out)
 		if err != nil {
 			return err
 		}
-		state.Bin, state.Manifests = built.Bin, built.Manifests
+		state.use(built)
 	}
 	return state.bringUp(ctx, options.keepOnFailure, out)
 }
@@ -73,7 +73,7 @@ func create(ctx context.Context, options upOptions, out *progress) error {
 	if err := claimDir(options.dir); err != nil {
 		return err
 	}
-	built, err := ensureBuilt(ctx, out)
+	built, err := ensureAllBuilt(ctx, options.config, out)
 	if err != nil {
 		return err
 	}
@@ -111,12 +111,16 @@ func (s *State) accepts(options upOptions) error {
 	if !options.explicit {
 		return nil
 	}
-	sameMembers := formatMembers(s.Members) == formatMembers(options.config.Members)
-	if sameMembers && s.Host == options.config.Host && slices.Equal(s.ComponentArgs, options.config.ComponentArgs) {
+	asked := options.config
+	sameMembers := formatMembers(s.Members) == formatMembers(asked.Members)
+	if sameMembers && s.Host == asked.Host && s.ArgoCD == asked.ArgoCD && slices.Equal(s.ComponentArgs, asked.ComponentArgs) {
 		return nil
 	}
 	host := "no host cluster"
-	if s.Host {
+	switch {
+	case s.ArgoCD:
+		host = "a host cluster with Argo CD"
+	case s.Host:
 		host = "a host cluster"
 	}
 	return fmt.Errorf("fleet %s exists with members %s, %s and component arguments %s; to change them, end it with `fleet down` first",
@@ -197,7 +201,7 @@ func failedIf(p *Process, err error) error {
 // setupTasks are what there is to do besides starting processes. Each does
 // nothing where it was done before.
 func (s *State) setupTasks(out *progress) []task {
-	tasks := append(s.karmadaTasks(), s.hostTasks()...)
+	tasks := slices.Concat(s.karmadaTasks(), s.hostTasks(), s.argoCDTasks())
 	for _, m := range s.Members {
 		tasks = append(tasks, s.memberTasks(m)...)
 	}
@@ -260,6 +264,9 @@ Try it:
   kubectl get clusters`, s.Bin, s.kubeconfig(groupKarmada))
 	if s.Host {
 		out.println("  kubectl --kubeconfig %s get nodes   # the host cluster", s.kubeconfig(groupHost))
+	}
+	if s.ArgoCD {
+		out.println("  kubectl --kubeconfig %s get applications --namespace %s   # Argo CD; the Karmada API server is its cluster %q", s.kubeconfig(groupHost), argoCDNamespace, groupKarmada)
 	}
 	for _, m := range s.Members {
 		out.println("  kubectl --kubeconfig %s get nodes   # %s, %s", s.kubeconfig(m.Name), m.Name, m.Mode)

@@ -32,6 +32,9 @@ config=$(pwd)/.golangci.yaml
 status=0
 while IFS= read -r mod; do
   dir=$(dirname "${mod}")
+  # A few lines that start Argo CD's own programs: to see into them, all of Argo
+  # CD would be compiled, which `make e2e-argocd` alone does.
+  if [[ ${dir} == hack/fleet/argocd && $1 == run ]]; then continue; fi
   # Modules that only pin tools have no package of their own.
   # go list warns about those, and fails for modules that are broken.
   packages=$(go -C "${dir}" list ./...) || { status=1; continue; }

@@ -72,7 +72,7 @@ check_tidy() {
 # module, while go vet would first analyze all of Kubernetes for hack/fleet,
 # which takes a quarter of an hour when nothing is cached.
 check_vet() {
-  go vet -tags integration,e2e,e2e_helm,faults ./... || fail "go vet"
+  go vet -tags integration,e2e,e2e_helm,e2e_argocd,faults ./... || fail "go vet"
 }
 
 check_licenses() {

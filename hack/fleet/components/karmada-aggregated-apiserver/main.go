@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command aggregated-apiserver is karmada-aggregated-apiserver, as upstream
+// Command karmada-aggregated-apiserver is built as upstream
 // builds it. It cannot be part of the components program: its feature gates
 // collide with kube-apiserver's on the process-wide default gate, and it
 // panics on the first Cluster.

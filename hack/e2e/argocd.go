@@ -1,0 +1,466 @@
+//go:build e2e && e2e_argocd
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// These tests have a fleet of their own, with Argo CD.
+func init() {
+	fleetName = "e2e-argocd"
+	fleetFlags = []string{"--argocd"}
+}
+
+const (
+	argoCDNamespace = "argocd"
+	// patienceInTests replaces both times in health.lua, in seconds: until trouble
+	// counts. A rollout here takes less.
+	patienceInTests = 20
+)
+
+var applicationKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"}
+
+// hostCluster is where Argo CD runs.
+var hostCluster = sync.OnceValues(func() (client.WithWatch, error) {
+	config, err := configOf("host")
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+})
+
+// Application is an Application of Argo CD, the Git repository that it
+// deploys to a namespace of the Karmada API server, and all that was seen of it.
+type Application struct {
+	ns     *Namespace
+	host   client.WithWatch
+	folder string // of the repository
+	// commit is the one that the repository is at.
+	commit string
+
+	mu sync.Mutex
+	// seen are the states of each commit, in their order; one that says the same
+	// as that before it is left out.
+	seen map[string][]applicationStatus
+	// confirmed tells of a commit what members do not run of it; nil when they do.
+	confirmed map[string]func(context.Context) error
+	lies      []error
+}
+
+// applicationStatus is what of an Application's status is looked at.
+type applicationStatus struct {
+	Sync struct {
+		Status   string `json:"status"`
+		Revision string `json:"revision"`
+	} `json:"sync"`
+	Health struct {
+		Status string `json:"status"`
+	} `json:"health"`
+	OperationState struct {
+		Phase     string `json:"phase"`
+		Message   string `json:"message"`
+		StartedAt string `json:"startedAt"`
+	} `json:"operationState"`
+	Resources []struct {
+		Kind   string `json:"kind"`
+		Name   string `json:"name"`
+		Status string `json:"status"`
+		Health struct {
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"health"`
+	} `json:"resources"`
+	History []struct {
+		Revision string `json:"revision"`
+	} `json:"history"`
+	ReconciledAt string           `json:"reconciledAt"`
+	Conditions   []map[string]any `json:"conditions"`
+}
+
+func (s applicationStatus) String() string {
+	text := fmt.Sprintf("%s, %s at %.8s, operation %s: %s", s.Health.Status, s.Sync.Status, s.Sync.Revision, s.OperationState.Phase, s.OperationState.Message)
+	for _, resource := range s.Resources {
+		text += fmt.Sprintf("\n  %s %s: %s, %s %s", resource.Kind, resource.Name, resource.Status, resource.Health.Status, resource.Health.Message)
+	}
+	for _, condition := range s.Conditions {
+		text += fmt.Sprintf("\n  %v: %v", condition["type"], condition["message"])
+	}
+	return text
+}
+
+// judgesByTheBook gives Argo CD the health checks as the documentation says.
+func (ns *Namespace) judgesByTheBook() {
+	ns.t.Helper()
+	checks, err := os.ReadFile(filepath.Join("..", "..", "docs", "argocd", "argocd-cm.yaml"))
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	text := string(checks)
+	for _, patience := range []string{"local patience_refused = 60\n", "local patience_unhealthy = 300\n"} {
+		if !strings.Contains(text, patience) {
+			ns.t.Fatalf("the health checks lack %q: how long do they wait?", patience)
+		}
+		name, _, _ := strings.Cut(patience, "=")
+		text = strings.ReplaceAll(text, patience, fmt.Sprintf("%s= %d\n", name, patienceInTests))
+	}
+	patch := filepath.Join(ns.t.TempDir(), "argocd-cm.yaml")
+	if err := os.WriteFile(patch, []byte(text), 0o600); err != nil {
+		ns.t.Fatal(err)
+	}
+	ns.kubectl("", "--kubeconfig", ground.kubeconfig("host"), "--namespace", argoCDNamespace, "patch", "configmap", "argocd-cm", "--patch-file", patch)
+}
+
+// newApplication makes a Git repository with a first commit, and an Application
+// that follows it.
+func (ns *Namespace) newApplication(files map[string]string, confirmed func(context.Context) error) *Application {
+	ns.t.Helper()
+	ns.judgesByTheBook()
+	host, err := hostCluster()
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	a := &Application{
+		ns: ns, host: host, folder: ns.t.TempDir(),
+		seen: map[string][]applicationStatus{}, confirmed: map[string]func(context.Context) error{},
+	}
+	a.git("init", "--quiet", "--initial-branch=main")
+	a.write(files, confirmed)
+	object := a.object()
+	object.SetFinalizers([]string{"resources-finalizer.argocd.argoproj.io"})
+	object.Object["spec"] = map[string]any{
+		"project":     "default",
+		"source":      map[string]any{"repoURL": "file://" + a.folder, "targetRevision": "main", "path": "."},
+		"destination": map[string]any{"name": "karmada", "namespace": ns.Name},
+		"syncPolicy":  map[string]any{"automated": map[string]any{"prune": true, "selfHeal": true}},
+	}
+	if err := host.Create(ns.ctx, object); err != nil {
+		ns.t.Fatalf("creating the Application: %v", err)
+	}
+	a.follow()
+	ns.t.Cleanup(a.leave)
+	return a
+}
+
+func (a *Application) object() *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(applicationKind)
+	object.SetNamespace(argoCDNamespace)
+	object.SetName(a.ns.Name)
+	return object
+}
+
+// git runs git in the repository.
+func (a *Application) git(arguments ...string) string {
+	a.ns.t.Helper()
+	command := exec.CommandContext(a.ns.ctx, "git", append([]string{"-c", "user.name=e2e", "-c", "user.email=e2e@localhost"}, arguments...)...)
+	command.Dir = a.folder
+	printed, err := command.CombinedOutput()
+	if err != nil {
+		a.ns.t.Fatalf("git %s: %v\n%s", arguments[0], err, printed)
+	}
+	return strings.TrimSpace(string(printed))
+}
+
+// write commits files; one without content is removed.
+func (a *Application) write(files map[string]string, confirmed func(context.Context) error) {
+	a.ns.t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(a.folder, name)
+		err := os.Remove(path)
+		if files[name] != "" {
+			err = os.WriteFile(path, []byte(files[name]), 0o600)
+		}
+		if err != nil {
+			a.ns.t.Fatal(err)
+		}
+	}
+	a.git("add", "--all")
+	a.git("commit", "--quiet", "--allow-empty", "--message", "change "+strings.Join(slices.Sorted(maps.Keys(files)), ", "))
+	a.commit = a.git("rev-parse", "HEAD")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.confirmed[a.commit] = confirmed
+}
+
+// ClaimsNothing ends the checks of what is said of the commit of now: somebody
+// changes by hand what Git says, and Argo CD learns of it a moment later.
+func (a *Application) ClaimsNothing() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.confirmed, a.commit)
+}
+
+// Commits commits files and tells Argo CD, as a webhook of the Git server would.
+func (a *Application) Commits(files map[string]string, confirmed func(context.Context) error) {
+	a.ns.t.Helper()
+	a.write(files, confirmed)
+	a.looksAgain("normal")
+}
+
+// looksAgain makes Argo CD compare now; that is "normal", or "hard" for one that
+// trusts no cache. It takes the annotation away when it has. A request that comes
+// while it answers the one before may be lost: then it is asked anew.
+func (a *Application) looksAgain(how string) {
+	a.ns.t.Helper()
+	const annotation = "argocd.argoproj.io/refresh"
+	ask := func(ctx context.Context, how any) error {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: how}}})
+		if err != nil {
+			return err
+		}
+		return a.host.Patch(ctx, a.object(), client.RawPatch(types.MergePatchType, patch))
+	}
+	if err := ask(a.ns.ctx, how); err != nil {
+		a.ns.t.Fatalf("refreshing the Application: %v", err)
+	}
+	asked := time.Now()
+	a.ns.eventually("Argo CD has looked again", func(ctx context.Context) error {
+		object := a.object()
+		if err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		if _, waiting := object.GetAnnotations()[annotation]; !waiting {
+			return nil
+		}
+		if time.Since(asked) > 5*time.Second {
+			asked = time.Now()
+			return errors.Join(ask(ctx, nil), ask(ctx, how), errors.New("it was asked anew"))
+		}
+		return errors.New("it has not")
+	})
+}
+
+// follow reads every state that the API server stores of the Application. At
+// the moment that one says Healthy, the members must run what is in Git.
+func (a *Application) follow() {
+	a.ns.t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(applicationKind.GroupVersion().WithKind("ApplicationList"))
+	watching, err := a.host.Watch(context.WithoutCancel(a.ns.ctx), list, client.InNamespace(argoCDNamespace), client.MatchingFields{"metadata.name": a.ns.Name})
+	if err != nil {
+		a.ns.t.Fatalf("watching the Application: %v", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for event := range watching.ResultChan() {
+			if object, ok := event.Object.(*unstructured.Unstructured); ok {
+				a.sees(object)
+			}
+		}
+	}()
+	a.ns.t.Cleanup(func() {
+		watching.Stop()
+		<-ended
+		if len(a.lies) > 0 {
+			a.ns.t.Errorf("the Application was Healthy when the members had not confirmed: %v", errors.Join(a.lies...))
+		}
+	})
+}
+
+func (a *Application) sees(object *unstructured.Unstructured) {
+	status, err := statusOf(object)
+	if err != nil || status.Sync.Revision == "" {
+		return // of no Application yet
+	}
+	a.mu.Lock()
+	confirmed := a.confirmed[status.Sync.Revision]
+	states := a.seen[status.Sync.Revision]
+	if len(states) == 0 || states[len(states)-1].String() != status.String() {
+		a.seen[status.Sync.Revision] = append(states, status)
+	}
+	a.mu.Unlock()
+	// Before it is synced, what is judged is what was there before.
+	if status.Health.Status != "Healthy" || status.Sync.Status != "Synced" || confirmed == nil || object.GetDeletionTimestamp() != nil {
+		return
+	}
+	if err := confirmed(context.Background()); err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.lies = append(a.lies, fmt.Errorf("at commit %.8s: %w", status.Sync.Revision, err))
+	}
+}
+
+func statusOf(object *unstructured.Unstructured) (applicationStatus, error) {
+	fields, _, _ := unstructured.NestedMap(object.Object, "status")
+	status := applicationStatus{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status); err != nil {
+		return status, fmt.Errorf("reading the Application's status: %w", err)
+	}
+	return status, nil
+}
+
+// status reads what Argo CD says now.
+func (a *Application) status(ctx context.Context) (applicationStatus, error) {
+	object := a.object()
+	if err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return applicationStatus{}, fmt.Errorf("reading the Application: %w", err)
+	}
+	return statusOf(object)
+}
+
+// Becomes waits until what is in Git is synced, and judged so.
+func (a *Application) Becomes(health string) applicationStatus {
+	a.ns.t.Helper()
+	return a.becomes(health+" at the commit", func(status applicationStatus) bool {
+		return status.Sync.Revision == a.commit && status.Sync.Status == "Synced" && status.Health.Status == health
+	})
+}
+
+func (a *Application) becomes(what string, is func(applicationStatus) bool) (latest applicationStatus) {
+	a.ns.t.Helper()
+	a.ns.eventually("the Application is "+what, func(ctx context.Context) error {
+		status, err := a.status(ctx)
+		if err != nil {
+			return err
+		}
+		if latest = status; !is(status) {
+			return fmt.Errorf("it is %v", status)
+		}
+		return nil
+	})
+	return latest
+}
+
+// wasFirst checks what the Application was at the commit of now, at some time
+// after that was synced.
+func (a *Application) wasFirst(health string) {
+	a.ns.t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, status := range a.seen[a.commit] {
+		if status.Sync.Status == "Synced" && status.Health.Status == health {
+			return
+		}
+	}
+	a.ns.t.Errorf("at commit %.8s the Application was never %s, but %v", a.commit, health, a.seen[a.commit])
+}
+
+// leave deletes the Application, and with it all that it deploys.
+func (a *Application) leave() {
+	a.ns.ctx = context.Background() // the test's own is done
+	if a.ns.t.Failed() && keep {
+		return
+	}
+	if err := a.host.Delete(a.ns.ctx, a.object()); err != nil {
+		a.ns.t.Errorf("deleting the Application: %v", err)
+		return
+	}
+	a.ns.eventually("the Application is gone, with all that it deployed", func(ctx context.Context) error {
+		object := a.object()
+		err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		status, _ := statusOf(object)
+		return errors.Join(fmt.Errorf("it is there: %v", status), err)
+	})
+}
+
+// pause stops a process of the fleet where it stands, until the test is over or
+// the function is called that it returns.
+func pause(t *testing.T, name string) (resume func()) {
+	t.Helper()
+	for _, process := range ground.Processes {
+		if process.Name != name {
+			continue
+		}
+		send := func(signal syscall.Signal) {
+			if err := syscall.Kill(process.Identity.PID, signal); err != nil {
+				t.Errorf("sending %v to %s: %v", signal, name, err)
+			}
+		}
+		send(syscall.SIGSTOP)
+		resume = sync.OnceFunc(func() { send(syscall.SIGCONT) })
+		t.Cleanup(resume)
+		return resume
+	}
+	t.Fatalf("the fleet has no process %s", name)
+	return nil
+}
+
+// bearsNothingOfArgoCD checks that no object of the namespace on any member
+// bears what another Argo CD would take it for its own by.
+func (ns *Namespace) bearsNothingOfArgoCD(kinds ...client.ObjectList) {
+	ns.t.Helper()
+	for _, member := range members {
+		count := 0
+		for _, list := range kinds {
+			if err := member.client.List(ns.ctx, list, client.InNamespace(ns.Name)); err != nil {
+				ns.t.Fatal(err)
+			}
+			for _, item := range itemsOf(list) {
+				if item.GetName() == "kube-root-ca.crt" {
+					continue
+				}
+				count++
+				for key := range maps.All(item.GetAnnotations()) {
+					if strings.Contains(key, "argocd") || key == corev1.LastAppliedConfigAnnotation {
+						ns.t.Errorf("%s: %s bears annotation %s", member, describeObject(item), key)
+					}
+				}
+				for key := range maps.All(item.GetLabels()) {
+					if strings.Contains(key, "argocd") || key == "app.kubernetes.io/instance" {
+						ns.t.Errorf("%s: %s bears label %s", member, describeObject(item), key)
+					}
+				}
+			}
+		}
+		if count == 0 {
+			ns.t.Errorf("%s has no object to look at", member)
+		}
+	}
+}
+
+// versionOf is the resource version of an object on the control plane.
+func (ns *Namespace) versionOf(object client.Object) string {
+	ns.t.Helper()
+	if err := karmada.Get(ns.ctx, client.ObjectKey{Namespace: ns.Name, Name: object.GetName()}, object); err != nil {
+		ns.t.Fatal(err)
+	}
+	return object.GetResourceVersion()
+}
+
+func named[T metav1.Object](object T, name string) T {
+	object.SetName(name)
+	return object
+}
