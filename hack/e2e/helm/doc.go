@@ -41,4 +41,6 @@ limitations under the License.
 //	release_test.go    helm, and the namespace of a release
 //	journey_test.go    what a user does on the Karmada API server
 //	helm_test.go       the tests, one after the other: they share one Karmada
+//	wait_test.go       charts of users, and whether helm waits for the members
+//	helm4/             a module of its own: Helm 4
 package helm

@@ -119,8 +119,13 @@ func (r *release) run(program string, arguments ...string) (string, error) {
 	return run(r.t, program, append(arguments, "--kubeconfig", kubeconfig("host"), "--namespace", r.namespace)...)
 }
 
+// run runs a program of the fleet, or one that is given by its path.
 func run(t *testing.T, program string, arguments ...string) (string, error) {
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(fleet.Bin, program), arguments...)
+	path := program
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(fleet.Bin, program)
+	}
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, arguments...)
 	command.Env = []string{"HOME=" + filepath.Join(fleet.Dir, "helm"), "PATH=" + os.Getenv("PATH")}
 	var printed bytes.Buffer
 	command.Stdout, command.Stderr = &printed, &printed

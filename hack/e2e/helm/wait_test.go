@@ -1,0 +1,115 @@
+//go:build e2e_helm
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package helm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+)
+
+// settingsChart is a user's chart: what is deployed to Karmada itself.
+const settingsChart = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {says: hello}
+---
+apiVersion: propagation.karmada-direct.io/v1alpha1
+kind: DirectPropagation
+metadata: {name: settings}
+spec:
+  resource: {apiVersion: v1, kind: ConfigMap, name: settings}
+  clusters: [{name: member1}, {name: {{ .Values.second }}}]
+`
+
+// Users deploy by charts of their own. Helm 4 waits for the members; Helm 3 waits
+// for Kubernetes' own kinds alone, and the documentation says so.
+func TestHelmsOwnWaiter(t *testing.T) {
+	helm4 := filepath.Join(root, "bin", "e2e", "helm4")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", helm4, "helm.sh/helm/v4/cmd/helm")
+	build.Dir = filepath.Join(root, "hack", "e2e", "helm", "helm4")
+	if printed, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building Helm 4: %v\n%s", err, printed)
+	}
+	chart := t.TempDir()
+	for name, content := range map[string]string{
+		"Chart.yaml":             "apiVersion: v2\nname: shop\nversion: 0.1.0\n",
+		"values.yaml":            "second: member2\n",
+		"templates/objects.yaml": settingsChart,
+	} {
+		path := filepath.Join(chart, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forgetInstallation(t)
+	r := newRelease(t)
+	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))
+	r.installs(chartFolder())
+	r.startsOne()
+
+	const missing = "second=no-such-cluster"
+	for _, version := range []struct {
+		program string
+		waits   bool
+	}{{program: helm4, waits: true}, {program: filepath.Join(fleet.Bin, "helm")}} {
+		namespace := "helm-" + rand.String(5)
+		helm := func(arguments ...string) error {
+			_, err := run(t, version.program, append(arguments, "--kubeconfig", kubeconfig("karmada"), "--namespace", namespace)...)
+			return err
+		}
+		if err := helm("install", "settings", chart, "--create-namespace", "--wait", "--timeout", "2m"); err != nil {
+			t.Fatal(err)
+		}
+		j := &traveler{t: t, namespace: namespace}
+		if version.waits {
+			// Now, and not a moment later.
+			if err := j.told(t.Context(), "hello"); err != nil {
+				t.Errorf("%s has waited: %v", version.program, err)
+			}
+		}
+		j.confirmed("hello")
+		err := helm("upgrade", "settings", chart, "--wait", "--timeout", "10s", "--set", missing)
+		switch {
+		case version.waits && (err == nil || !strings.Contains(err.Error(), "kind: DirectPropagation, status: InProgress")):
+			t.Errorf("%s upgrades with %s: %v", version.program, missing, err)
+		case !version.waits && err != nil:
+			t.Errorf("%s does wait: the documentation is wrong: %v", version.program, err)
+		}
+		if err := helm("uninstall", "settings", "--wait"); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "the members lack what was uninstalled", func(ctx context.Context) error {
+			if err := j.told(ctx, "hello"); err == nil || !strings.Contains(err.Error(), "not found") {
+				return fmt.Errorf("they have it: %w", err)
+			}
+			return nil
+		})
+	}
+}
