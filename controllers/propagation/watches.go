@@ -22,6 +22,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,6 +44,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -261,12 +263,36 @@ func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
+// What is to be looked at is looked at by priority: first what users have changed,
+// 0; then what clusters report; and last what a new process goes through once.
+const (
+	priorityReport  = -50
+	priorityInitial = handler.LowPriority
+)
+
+// wake adds requests to a queue, to be looked at by priority after a time.
+func wake(queue workqueue.TypedRateLimitingInterface[reconcile.Request], priority int, after time.Duration, requests ...reconcile.Request) {
+	if ranked, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, requests...)
+		return
+	}
+	for _, request := range requests {
+		queue.AddAfter(request, after)
+	}
+}
+
 // onObject reconciles an object when a user changes it, and not when this
 // controller writes its status; that only settles the ledger.
 func (r *Reconciler) onObject() handler.EventHandler {
 	enqueue := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
-		CreateFunc: enqueue.Create,
+		CreateFunc: func(_ context.Context, created event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			priority := 0
+			if created.IsInInitialList {
+				priority = priorityInitial
+			}
+			wake(queue, priority, 0, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(created.Object)})
+		},
 		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			r.ledger.shown(updated.ObjectNew)
 			if intentChanged(updated.ObjectOld, updated.ObjectNew) {
@@ -336,12 +362,12 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
 		return r.find(ctx, indexGroup, group, "")
 	}
-	wake := handler.EnqueueRequestsFromMapFunc(users)
+	enqueue := handler.EnqueueRequestsFromMapFunc(users)
 	return handler.Funcs{
-		CreateFunc: wake.Create,
-		UpdateFunc: wake.Update,
+		CreateFunc: enqueue.Create,
+		UpdateFunc: enqueue.Update,
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			wake.Delete(ctx, deleted, queue)
+			enqueue.Delete(ctx, deleted, queue)
 			for _, request := range users(ctx, deleted.Object) {
 				queue.AddAfter(request, kindGoneDelay)
 			}
@@ -353,20 +379,23 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 // wanted one of its name and could not have it.
 func (r *Reconciler) onWork() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	wake := func(work client.Object, queue queue) {
-		if owner := render.OwnerOf(work); owner.Kind == r.Kind {
-			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}})
+	wakeOwner := func(work client.Object, queue queue) {
+		owner := render.OwnerOf(work)
+		if owner.Kind != r.Kind {
+			return
 		}
+		key := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
+		wake(queue, priorityReport, r.pause(key), reconcile.Request{NamespacedName: key})
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, created event.CreateEvent, queue queue) { wake(created.Object, queue) },
+		CreateFunc: func(_ context.Context, created event.CreateEvent, queue queue) { wakeOwner(created.Object, queue) },
 		UpdateFunc: func(_ context.Context, updated event.UpdateEvent, queue queue) {
-			wake(updated.ObjectOld, queue)
-			wake(updated.ObjectNew, queue)
+			wakeOwner(updated.ObjectOld, queue)
+			wakeOwner(updated.ObjectNew, queue)
 		},
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
-			wake(deleted.Object, queue)
+			wakeOwner(deleted.Object, queue)
 			for _, request := range r.find(ctx, indexWorkName, deleted.Object.GetName(), "") {
 				queue.Add(request)
 			}

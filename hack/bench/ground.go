@@ -281,17 +281,19 @@ func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 	return g.quiet(ctx, 3*time.Second)
 }
 
-// setDirect runs our controller, or does not.
-func (g *ground) setDirect(ctx context.Context, wanted bool) error {
-	if wanted == (g.direct != nil) {
-		return nil
-	}
-	if !wanted {
+// setDirect runs a build of our controller; none if it is "".
+func (g *ground) setDirect(ctx context.Context, program string) error {
+	if g.direct != nil {
+		if g.direct.program == program {
+			return nil
+		}
 		g.direct.end()
 		g.direct = nil
+	}
+	if program == "" {
 		return nil
 	}
-	return g.startDirect(ctx, g.controllerProgram())
+	return g.startDirect(ctx, program)
 }
 
 // startDirect starts a build of our controller, as its users would but for the

@@ -29,7 +29,7 @@ import (
 
 // place propagates a load with the controller and waits until all is well.
 func (b *bench) place(ctx context.Context, l *load) error {
-	if err := b.setDirect(ctx, true); err != nil {
+	if err := b.setDirect(ctx, b.controllerProgram()); err != nil {
 		return err
 	}
 	if err := l.createTemplates(ctx, b.client); err != nil {
@@ -138,7 +138,7 @@ func latency(ctx context.Context, b *bench) error {
 	if b.short {
 		times = 5
 	}
-	if err := b.setDirect(ctx, false); err != nil {
+	if err := b.setDirect(ctx, ""); err != nil {
 		return err
 	}
 	trip, err := b.roundTrip(ctx, 5*times)
@@ -216,7 +216,11 @@ func (b *bench) changes(ctx context.Context, clusters, times int, controlled boo
 	if err := b.place(ctx, l); err != nil {
 		return nil, err
 	}
-	if err := b.setDirect(ctx, controlled); err != nil {
+	program := ""
+	if controlled {
+		program = b.controllerProgram()
+	}
+	if err := b.setDirect(ctx, program); err != nil {
 		return nil, err
 	}
 	client := &bare{ground: b.ground, load: l, slots: make(chan struct{}, writers)}
@@ -251,7 +255,7 @@ func (b *bench) changes(ctx context.Context, clusters, times int, controlled boo
 		}
 	}
 	b.say("  %d clusters, controlled %t: p50 %.1f ms", clusters, controlled, 1000*quantile(taken, 0.5))
-	if err := b.setDirect(ctx, true); err != nil {
+	if err := b.setDirect(ctx, b.controllerProgram()); err != nil {
 		return nil, err
 	}
 	return taken, b.withdraw(ctx, l)

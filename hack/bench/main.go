@@ -21,6 +21,7 @@ limitations under the License.
 //	make bench          # every case; writes docs/benchmarks/
 //	make bench-short    # minutes; fails on ratios and counts, never on seconds
 //	go run ./hack/bench -case a,f -rounds 3 -out /tmp/results
+//	go run ./hack/bench -case a -against /tmp/controller-before   # what has a change brought?
 //
 // What stands where:
 //
@@ -68,6 +69,8 @@ type options struct {
 	name    string
 	keep    bool
 	profile bool
+	against string
+	race    string
 }
 
 func main() {
@@ -90,8 +93,13 @@ func parse(arguments []string) (*options, error) {
 	flags.StringVar(&o.name, "name", "bench", "name of the fleet that is brought up, and down again")
 	flags.BoolVar(&o.keep, "keep", false, "leave the fleet running")
 	flags.BoolVar(&o.profile, "profile", false, "write CPU profiles of the controller and of the API server beside the results")
+	flags.StringVar(&o.against, "against", "", "program of another build of the controller, to race beside this one")
+	flags.StringVar(&o.race, "race", "", "of cases a and a1000, run the races with this in their name only, for example: raised")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
+	}
+	if o.out != "" && o.against+o.race != "" {
+		return nil, errors.New("-out is for whole cases of this build alone: not with -against or -race")
 	}
 	if o.rounds == 0 {
 		o.rounds = 5

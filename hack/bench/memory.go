@@ -56,10 +56,10 @@ func (b *bench) heapMiB(ctx context.Context) (float64, error) {
 
 // freshHeap is the heap of a controller that has just started.
 func (b *bench) freshHeap(ctx context.Context) (float64, error) {
-	if err := b.setDirect(ctx, false); err != nil {
+	if err := b.setDirect(ctx, ""); err != nil {
 		return 0, err
 	}
-	if err := b.setDirect(ctx, true); err != nil {
+	if err := b.setDirect(ctx, b.controllerProgram()); err != nil {
 		return 0, err
 	}
 	return b.heapMiB(ctx)
@@ -140,7 +140,7 @@ func restarts(ctx context.Context, b *bench) error {
 		return err
 	}
 	if b.short {
-		if err := b.setDirect(ctx, true); err != nil {
+		if err := b.setDirect(ctx, b.controllerProgram()); err != nil {
 			return err
 		}
 		return b.withdraw(ctx, l)
@@ -151,7 +151,7 @@ func restarts(ctx context.Context, b *bench) error {
 // restart ends the controller and starts a program in its place, and holds
 // what it writes against nothing at all.
 func (b *bench) restart(ctx context.Context, l *load, name, program string, empty float64) error {
-	if err := b.setDirect(ctx, false); err != nil {
+	if err := b.setDirect(ctx, ""); err != nil {
 		return err
 	}
 	if err := b.quiet(ctx, time.Second); err != nil {
@@ -237,7 +237,7 @@ func (b *bench) grows(ctx context.Context, l *load, name string) error {
 
 // changeLeader lets one of two replicas hand over to the other.
 func (b *bench) changeLeader(ctx context.Context, l *load, name string) error {
-	if err := b.setDirect(ctx, false); err != nil {
+	if err := b.setDirect(ctx, ""); err != nil {
 		return err
 	}
 	first, metrics, _, err := b.newDirect(ctx, b.controllerProgram())

@@ -53,6 +53,8 @@ const (
 	nameBare   = "bare limit"
 	nameDirect = "DirectPropagation"
 	namePolicy = "PropagationPolicy"
+	// nameOther is another build of the controller, of the flag -against.
+	nameOther = "another build"
 )
 
 // entry is a contender in a race.
@@ -105,6 +107,11 @@ func (b *bench) race(ctx context.Context, r race) error {
 	if r.once {
 		rounds = 1
 	}
+	if i := slices.IndexFunc(r.entries, func(e entry) bool { return e.name == nameDirect }); i >= 0 && b.against != "" && r.name != warmUp {
+		other := r.entries[i]
+		other.name = nameOther
+		r.entries = append(slices.Clone(r.entries), other)
+	}
 	for round := range rounds {
 		for offset := range r.entries {
 			e := r.entries[(round+offset)%len(r.entries)]
@@ -138,11 +145,11 @@ func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
 		if err := b.measure(ctx, c, l, s, r.hasty); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
-		if r.name != "warm-up" {
+		if r.name != warmUp {
 			b.results.add(s)
 		}
 		b.say("  %-36s %-18s round %d: %-6s %7.2f s  %6.0f Works/s  p50 %.2f s  p99 %.2f s", r.name, e.name, round+1, p, s.Seconds, s.perSecond(), s.P50, s.P99)
-		if e.name == nameDirect && r.name != "warm-up" {
+		if e.name == nameDirect && r.name != warmUp {
 			b.count(l, s, r)
 		}
 	}
@@ -191,7 +198,14 @@ func (b *bench) gone(ctx context.Context, l *load) error {
 
 // stage sets the processes up for a contender.
 func (b *bench) stage(ctx context.Context, r *race, e entry) error {
-	if err := b.setDirect(ctx, e.name == nameDirect); err != nil {
+	program := ""
+	switch e.name {
+	case nameDirect:
+		program = b.controllerProgram()
+	case nameOther:
+		program = b.against
+	}
+	if err := b.setDirect(ctx, program); err != nil {
 		return err
 	}
 	if r.mute {
@@ -262,7 +276,7 @@ func (b *bench) settle(ctx context.Context, l *load, s *sample, started time.Tim
 		if err := b.gone(ctx, l); err != nil {
 			return err
 		}
-	} else if s.Contender == nameDirect && b.answered() {
+	} else if (s.Contender == nameDirect || s.Contender == nameOther) && b.answered() {
 		if err := b.confirmed(ctx, l, s, started); err != nil {
 			return err
 		}

@@ -224,7 +224,7 @@ func (r *results) groups() []*sample {
 		}
 	}
 	rank := func(s *sample) int {
-		return slices.Index([]string{nameBare, nameDirect, namePolicy}, s.Contender)
+		return slices.Index([]string{nameBare, nameDirect, nameOther, namePolicy}, s.Contender)
 	}
 	order := map[phase]int{phaseCreate: 0, phaseUpdate: 1, phaseDelete: 2}
 	first := map[string]int{}
