@@ -349,8 +349,9 @@ func (t *layout) argoCD(host plane) {
 			"--disable-tls",
 			"--logformat=text",
 		},
-		// It would want the folders of Argo CD's image.
-		Env: []string{"ARGOCD_GPG_ENABLED=false", "ARGOCD_ASK_PASS_SOCK=" + filepath.Join(t.dir, "ask-pass.sock")},
+		// It would want the folders of Argo CD's image. The path of a socket must be
+		// short; this one is below the fleet's folder.
+		Env: []string{"ARGOCD_GPG_ENABLED=false", "ARGOCD_ASK_PASS_SOCK=ask-pass.sock"},
 	})
 	metrics = t.nextPort()
 	t.add(Process{
