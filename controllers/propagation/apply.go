@@ -30,7 +30,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
@@ -290,14 +289,20 @@ func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error
 // written for an object that is gone before it has the finalizer: nobody would
 // ever clean that up.
 func (r *Reconciler) setFinalizer(ctx context.Context, object Object, present bool) error {
-	before, _ := object.DeepCopyObject().(client.Object)
+	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(finalizer string) bool {
+		return finalizer == propagationv1alpha1.CleanupFinalizer
+	})
 	if present {
-		controllerutil.AddFinalizer(object, propagationv1alpha1.CleanupFinalizer)
-	} else {
-		controllerutil.RemoveFinalizer(object, propagationv1alpha1.CleanupFinalizer)
+		finalizers = append(finalizers, propagationv1alpha1.CleanupFinalizer)
 	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, object, patch); err != nil {
+	// Not made by comparing the whole object, which may name thousands of clusters.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": object.GetResourceVersion(), "finalizers": finalizers,
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("writing the finalizer of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
 	if present {
