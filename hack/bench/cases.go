@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -97,10 +98,7 @@ func moreObjects(ctx context.Context, b *bench) error {
 
 // races runs races on the members.
 func (b *bench) races(ctx context.Context, label string, races ...race) error {
-	for _, r := range races {
-		if r.name != warmUp && !strings.Contains(r.name, b.options.race) {
-			continue
-		}
+	for _, r := range b.chosen(races...) {
 		r.label, r.clusters = label, []string{"member1", "member2"}
 		if err := b.race(ctx, r); err != nil {
 			return err
@@ -108,6 +106,11 @@ func (b *bench) races(ctx context.Context, label string, races ...race) error {
 		b.compare(&r)
 	}
 	return nil
+}
+
+// chosen are the races that the flag -race leaves.
+func (b *bench) chosen(races ...race) []race {
+	return slices.DeleteFunc(races, func(r race) bool { return r.name != warmUp && !strings.Contains(r.name, b.options.race) })
 }
 
 // compare holds DirectPropagation against the other contenders of a race.
@@ -121,6 +124,8 @@ func (b *bench) compare(r *race) {
 		}
 		switch {
 		case r.name == warmUp || e.name == nameDirect:
+		case e.name == nameBare && r.played && !r.mute:
+			b.results.figure(r.label, what, ratio, "")
 		case e.name == nameBare:
 			b.results.atLeast(r.label, what, ratio, bound.bare)
 		case r.played: // a comparison beyond the targets
@@ -145,17 +150,25 @@ func manyClusters(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
+		// Played agents compete with who writes, and in another way with the plain
+		// client, which shares their process: rates are compared where nobody answers.
+		mute := race{
+			name: fmt.Sprintf("1 × %d, nobody answers", count), label: "b", objects: 1, clusters: clusters, played: true, mute: true,
+			phases: []phase{phaseCreate}, entries: beside(limitsOff, nameBare, nameDirect),
+		}
 		r := race{
 			name: fmt.Sprintf("1 × %d", count), label: "b", objects: 1, clusters: clusters, played: true, phases: everyPhase,
 			entries: beside(limitsOff, nameBare, nameDirect),
 			once:    count > 1000, // five minutes a round
 		}
-		if err := b.race(ctx, r); err != nil {
-			return err
+		for _, r := range b.chosen(mute, r) {
+			if err := b.race(ctx, r); err != nil {
+				return err
+			}
+			b.compare(&r)
 		}
-		b.compare(&r)
 		b.recordStatus(&r)
-		if count != counts[0] {
+		if count != counts[0] || b.options.race != "" {
 			continue
 		}
 		for _, limits := range []limits{limitsRaised, limitsDefault} {

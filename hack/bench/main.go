@@ -94,7 +94,7 @@ func parse(arguments []string) (*options, error) {
 	flags.BoolVar(&o.keep, "keep", false, "leave the fleet running")
 	flags.BoolVar(&o.profile, "profile", false, "write CPU profiles of the controller and of the API server beside the results")
 	flags.StringVar(&o.against, "against", "", "program of another build of the controller, to race beside this one")
-	flags.StringVar(&o.race, "race", "", "of cases a and a1000, run the races with this in their name only, for example: raised")
+	flags.StringVar(&o.race, "race", "", "of cases a, a1000 and b, run the races with this in their name only, for example: raised")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
 	}
