@@ -22,7 +22,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -263,36 +262,17 @@ func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// What is to be looked at is looked at by priority: first what users have changed,
-// 0; then what clusters report; and last what a new process goes through once.
-const (
-	priorityReport  = -50
-	priorityInitial = handler.LowPriority
-)
-
-// wake adds requests to a queue, to be looked at by priority after a time.
-func wake(queue workqueue.TypedRateLimitingInterface[reconcile.Request], priority int, after time.Duration, requests ...reconcile.Request) {
-	if ranked, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, requests...)
-		return
-	}
-	for _, request := range requests {
-		queue.AddAfter(request, after)
-	}
-}
+// priorityReport is for what clusters report: after what users change, which is 0,
+// and before what a new process goes through once, which controller-runtime puts
+// last.
+const priorityReport = -50
 
 // onObject reconciles an object when a user changes it, and not when this
 // controller writes its status; that only settles the ledger.
 func (r *Reconciler) onObject() handler.EventHandler {
 	enqueue := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, created event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			priority := 0
-			if created.IsInInitialList {
-				priority = priorityInitial
-			}
-			wake(queue, priority, 0, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(created.Object)})
-		},
+		CreateFunc: enqueue.Create,
 		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			r.ledger.shown(updated.ObjectNew)
 			if intentChanged(updated.ObjectOld, updated.ObjectNew) {
@@ -362,12 +342,12 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
 		return r.find(ctx, indexGroup, group, "")
 	}
-	enqueue := handler.EnqueueRequestsFromMapFunc(users)
+	wake := handler.EnqueueRequestsFromMapFunc(users)
 	return handler.Funcs{
-		CreateFunc: enqueue.Create,
-		UpdateFunc: enqueue.Update,
+		CreateFunc: wake.Create,
+		UpdateFunc: wake.Update,
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			enqueue.Delete(ctx, deleted, queue)
+			wake.Delete(ctx, deleted, queue)
 			for _, request := range users(ctx, deleted.Object) {
 				queue.AddAfter(request, kindGoneDelay)
 			}
@@ -379,23 +359,33 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 // wanted one of its name and could not have it.
 func (r *Reconciler) onWork() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	wakeOwner := func(work client.Object, queue queue) {
+	wake := func(work client.Object, queue queue, priority int) {
 		owner := render.OwnerOf(work)
 		if owner.Kind != r.Kind {
 			return
 		}
 		key := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
-		wake(queue, priorityReport, r.pause(key), reconcile.Request{NamespacedName: key})
+		if ranked, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+			ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: r.pause(key)}, reconcile.Request{NamespacedName: key})
+			return
+		}
+		queue.AddAfter(reconcile.Request{NamespacedName: key}, r.pause(key))
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, created event.CreateEvent, queue queue) { wakeOwner(created.Object, queue) },
+		CreateFunc: func(_ context.Context, created event.CreateEvent, queue queue) {
+			priority := priorityReport
+			if created.IsInInitialList {
+				priority = handler.LowPriority
+			}
+			wake(created.Object, queue, priority)
+		},
 		UpdateFunc: func(_ context.Context, updated event.UpdateEvent, queue queue) {
-			wakeOwner(updated.ObjectOld, queue)
-			wakeOwner(updated.ObjectNew, queue)
+			wake(updated.ObjectOld, queue, priorityReport)
+			wake(updated.ObjectNew, queue, priorityReport)
 		},
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
-			wakeOwner(deleted.Object, queue)
+			wake(deleted.Object, queue, priorityReport)
 			for _, request := range r.find(ctx, indexWorkName, deleted.Object.GetName(), "") {
 				queue.Add(request)
 			}

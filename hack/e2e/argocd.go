@@ -112,8 +112,7 @@ type applicationStatus struct {
 	History []struct {
 		Revision string `json:"revision"`
 	} `json:"history"`
-	ReconciledAt string           `json:"reconciledAt"`
-	Conditions   []map[string]any `json:"conditions"`
+	Conditions []map[string]any `json:"conditions"`
 }
 
 func (s applicationStatus) String() string {

@@ -1,0 +1,65 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// What users change goes before what clusters report, and that before what a new
+// process goes through once, in whatever order they come.
+func TestLooksAreRanked(t *testing.T) {
+	queue := priorityqueue.New[reconcile.Request]("test")
+	defer queue.ShutDown()
+	r := &Reconciler{Kind: "DirectPropagation"}
+	work := func(owner string) *workv1alpha1.Work {
+		return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			propagationv1alpha1.OwnerKindAnnotation: r.Kind, propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: owner,
+		}}}
+	}
+	r.onWork().Create(t.Context(), event.CreateEvent{Object: work("found"), IsInInitialList: true}, queue)
+	r.onWork().Update(t.Context(), event.UpdateEvent{ObjectOld: work("reported"), ObjectNew: work("reported")}, queue)
+	changed := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "changed"}}
+	r.onObject().Create(t.Context(), event.CreateEvent{Object: changed}, queue)
+	for _, want := range []string{"changed", "reported", "found"} {
+		request, priority, _ := queue.GetWithPriority()
+		if request.Name != want {
+			t.Errorf("%s (priority %d) is looked at, want %s", request.Name, priority, want)
+		}
+	}
+}
+
+func TestManyReportsAreGathered(t *testing.T) {
+	r, key := &Reconciler{}, types.NamespacedName{Name: "web"}
+	for size, want := range map[int]time.Duration{0: 0, 100: 0, 1000: 8 * time.Millisecond, 5000: 40 * time.Millisecond} {
+		r.sizes.Store(key, size)
+		if pause := r.pause(key); pause != want {
+			t.Errorf("%d clusters: a pause of %v, want %v", size, pause, want)
+		}
+	}
+}
