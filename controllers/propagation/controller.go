@@ -83,7 +83,9 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 
-	gauges *gauges
+	// works and objects find what is cached, of Works and of the kind.
+	works, objects lookup
+	gauges         *gauges
 	// requirements are shared by all kinds.
 	requirements *requirements
 	// writers bounds the writes under way, over all reconciles.
@@ -222,7 +224,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 		Spec: &propagationv1alpha1.PropagationSpec{}, Clusters: map[string]Cluster{},
 	}
 	var err error
-	if observed.Works, err = r.observeWorks(ctx, owner); err != nil {
+	if observed.Works, err = r.observeWorks(owner); err != nil {
 		return ctrl.Result{}, err
 	}
 	waiting := r.Kind == kindDependency && !witnessed && len(observed.Works) > 0

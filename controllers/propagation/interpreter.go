@@ -102,7 +102,7 @@ func (r *Reconciler) onInterpreter() handler.EventHandler {
 	wake := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		time.AfterFunc(interpreterDelay, func() {
 			r.interpreterEpoch.Add(1)
-			for _, request := range r.find(ctx, "", "", "") {
+			for _, request := range r.findIn(ctx, "") {
 				queue.Add(request)
 			}
 		})

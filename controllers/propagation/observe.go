@@ -136,7 +136,7 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		Lost:         map[string]time.Time{},
 	}
 	var err error
-	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
+	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
 		return nil, err
 	}
 	var problem *Problem
@@ -204,16 +204,10 @@ func (o *Observed) holding() []string {
 
 // observeWorks lists the Works of an owner, with what this process wrote and
 // the cache has not shown yet.
-func (r *Reconciler) observeWorks(ctx context.Context, owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
-	works := map[types.NamespacedName]*workv1alpha1.Work{}
-	for _, index := range []client.MatchingFields{{indexOwnerUID: string(owner.UID)}, {indexOwnerName: ownerIndexKey(owner)}} {
-		list := &workv1alpha1.WorkList{}
-		if err := r.Client.List(ctx, list, index, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
-		}
-		for i := range list.Items {
-			works[client.ObjectKeyFromObject(&list.Items[i])] = &list.Items[i]
-		}
+func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
+	works, err := r.worksOf(ownerUIDKey(owner.UID), ownerKey(owner))
+	if err != nil {
+		return nil, fmt.Errorf("finding the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
 	r.ledger.amend(owner.UID, works)
 	for key, work := range works {

@@ -86,9 +86,6 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b := &bench{events: events.NewFakeRecorder(100)}
 	b.server = fake.NewClientBuilder().WithScheme(kinds).WithRESTMapper(mapper).
 		WithStatusSubresource(&workv1alpha1.Work{}, &propagationv1alpha1.DirectPropagation{}).
-		WithIndex(&workv1alpha1.Work{}, indexOwnerUID, workIndexes[indexOwnerUID]).
-		WithIndex(&workv1alpha1.Work{}, indexOwnerName, workIndexes[indexOwnerName]).
-		WithIndex(&workv1alpha1.Work{}, indexName, workIndexes[indexName]).
 		WithObjects(objects...).Build()
 	b.Reconciler = &Reconciler{
 		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server, Mapper: mapper,
@@ -96,6 +93,16 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName) {}),
 		Recorder:    b.events, Clock: clock.RealClock{},
 		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
+	}
+	b.Reconciler.works = func(key string) ([]client.Object, error) {
+		list, found := &workv1alpha1.WorkList{}, []client.Object{}
+		err := b.Client.List(t.Context(), list)
+		for i := range list.Items {
+			if work := &list.Items[i]; slices.Contains(keysOfWork(work), key) {
+				found = append(found, work)
+			}
+		}
+		return found, err
 	}
 	return b
 }

@@ -46,7 +46,7 @@ const statusInterval = time.Second
 func (r *Reconciler) report(ctx context.Context, object Object, observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
 	// The status speaks of the Works as they have just been written.
 	var err error
-	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
+	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
 		return ctrl.Result{}, err
 	}
 	observed.Dependencies = r.requirements.fares(observed)

@@ -113,13 +113,12 @@ func (r *Reconciler) rewrote(key types.NamespacedName, before, after string) {
 func (r *Reconciler) reports(ctx context.Context, observed *Observed) ([]workv1alpha2.AggregatedStatusItem, error) {
 	reference := observed.Spec.Resource
 	name := render.WorkKey("", reference.Kind, observed.Owner.Namespace, reference.Name).Name
-	list := &workv1alpha1.WorkList{}
-	if err := r.Client.List(ctx, list, client.MatchingFields{indexName: name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the Works of %s %s: %w", reference.Kind, reference.Name, err)
+	works, err := r.worksOf(workNameKey(name))
+	if err != nil {
+		return nil, fmt.Errorf("finding the Works of %s %s: %w", reference.Kind, reference.Name, err)
 	}
-	items := make([]workv1alpha2.AggregatedStatusItem, 0, len(list.Items))
-	for i := range list.Items {
-		work := &list.Items[i]
+	items := make([]workv1alpha2.AggregatedStatusItem, 0, len(works))
+	for _, work := range works {
 		if work.DeletionTimestamp != nil || render.TemplateUID(work) != observed.Resource.UID {
 			continue
 		}

@@ -28,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,27 +59,6 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Indexes of the cache.
-const (
-	// indexOwnerUID and indexOwnerName find the Works of an object: by the name,
-	// because an object may come back under it and find Works of its earlier
-	// life; by the UID, because what names the owner may be edited away.
-	indexOwnerUID  = "ownerUID"
-	indexOwnerName = "ownerName"
-	// indexName finds the Works of a resource on all clusters.
-	indexName = "name"
-	// indexCluster finds the objects that name a cluster.
-	indexCluster = "cluster"
-	// indexResource finds the objects that name a resource.
-	indexResource = "resource"
-	// indexGroup finds the objects that name a kind of a group.
-	indexGroup = "group"
-	// indexSelects finds the objects that select clusters.
-	indexSelects = "selects"
-	// indexWorkName finds the objects that want a Work of a name.
-	indexWorkName = "workName"
-)
-
 // CacheOptions are what the manager's cache must be made with: Works of ours
 // alone and without their payload, nothing with its managed fields.
 func CacheOptions() (cache.Options, error) {
@@ -97,8 +75,35 @@ func CacheOptions() (cache.Options, error) {
 				UnsafeDisableDeepCopy: ptr.To(true),
 			},
 			&clusterv1alpha1.Cluster{}: {UnsafeDisableDeepCopy: ptr.To(true)},
+
+			&propagationv1alpha1.DirectPropagation{}:        {Transform: compact},
+			&propagationv1alpha1.ClusterDirectPropagation{}: {Transform: compact},
 		},
 	}, nil
+}
+
+// compact is a cache transform for our kinds: it drops the managed fields, and
+// what one object says in the words of another is in memory once.
+func compact(cached any) (any, error) {
+	object, ok := cached.(Object)
+	if !ok {
+		return cached, nil
+	}
+	object.SetManagedFields(nil)
+	spec, status := object.GetSpec(), object.GetStatus()
+	render.Intern(&spec.Resource.APIVersion, &spec.Resource.Kind)
+	for i := range spec.Clusters {
+		render.Intern(&spec.Clusters[i].Name)
+	}
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		render.Intern(&condition.Type, &condition.Reason, &condition.Message)
+	}
+	for i := range status.Clusters {
+		row := &status.Clusters[i]
+		render.Intern(&row.Name, &row.Reason, &row.Message, &row.Revision)
+	}
+	return object, nil
 }
 
 // Options say how hard the controller works.
@@ -128,7 +133,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("making a dynamic client: %w", err)
 	}
 	interpreter, start := newInterpreter(ctx, dynamicClient, mgr.GetAPIReader())
-	if err := indexWorks(ctx, mgr); err != nil {
+	works, err := newLookup(ctx, mgr.GetCache(), &workv1alpha1.Work{}, keysOfWork)
+	if err != nil {
 		return err
 	}
 	// One bound for all kinds: it is the API server that is shared.
@@ -148,6 +154,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			ledger:        newLedger(clock.RealClock{}),
 			gauges:        newGauges(kind),
 			requirements:  required,
+			works:         works,
 		}
 		if err := reconciler.setup(ctx, mgr, client, start, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
@@ -156,71 +163,18 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return nil
 }
 
-// indexWorks makes the cache find Works by their owner.
-func indexWorks(ctx context.Context, mgr ctrl.Manager) error {
-	for name, keys := range workIndexes {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &workv1alpha1.Work{}, name, keys); err != nil {
-			return fmt.Errorf("indexing Works by %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// workIndexes say by what a Work is found.
-var workIndexes = map[string]client.IndexerFunc{
-	indexOwnerUID: func(work client.Object) []string {
-		return []string{string(render.OwnerOf(work).UID)}
-	},
-	indexOwnerName: func(work client.Object) []string {
-		return []string{ownerIndexKey(render.OwnerOf(work))}
-	},
-	indexName: func(work client.Object) []string { return []string{work.GetName()} },
-}
-
-func ownerIndexKey(owner render.Owner) string {
-	return owner.Kind + "/" + owner.Namespace + "/" + owner.Name
-}
-
-// indexes say by what an object is found.
-var indexes = map[string]func(object Object) []string{
-	indexCluster: func(object Object) []string {
-		clusters := make([]string, 0, len(object.GetSpec().Clusters))
-		for i := range object.GetSpec().Clusters {
-			clusters = append(clusters, object.GetSpec().Clusters[i].Name)
-		}
-		return clusters
-	},
-	indexResource: func(object Object) []string {
-		return []string{resourceIndexKey(groupOf(object), object.GetSpec().Resource.Name)}
-	},
-	indexGroup: func(object Object) []string { return []string{groupOf(object)} },
-	indexSelects: func(object Object) []string {
-		if object.GetSpec().ClusterSelector == nil {
-			return nil
-		}
-		return []string{indexSelects}
-	},
-	indexWorkName: func(object Object) []string {
-		reference := object.GetSpec().Resource
-		return []string{names.GenerateWorkName(reference.Kind, reference.Name, object.GetNamespace())}
-	},
-}
-
-func groupOf(object Object) string { return groupOfVersion(object.GetSpec().Resource.APIVersion) }
-
-func groupOfVersion(apiVersion string) string {
-	return schema.FromAPIVersionAndKind(apiVersion, "").Group
-}
-
-func resourceIndexKey(group, name string) string { return group + "/" + name }
-
 // setup registers the controller of one kind and all that wakes it.
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, startInterpreter func() error, options Options) error {
 	made := ctrl.NewControllerManagedBy(mgr).
 		Named(strings.ToLower(r.Kind)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency})
 	if _, stored := kinds[r.Kind]; stored {
-		if err := r.index(ctx, mgr); err != nil {
+		var err error
+		r.objects, err = newLookup(ctx, mgr.GetCache(), r.newOf(r.Kind), func(object client.Object) []string {
+			ours, _ := object.(Object)
+			return keysOf(ours)
+		})
+		if err != nil {
 			return err
 		}
 		made = made.Watches(r.newOf(r.Kind), r.onObject())
@@ -238,7 +192,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.requirements.register(r.Kind, func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
 			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
-				for _, request := range r.find(ctx, indexResource, resourceIndexKey(resource.Group, key.Name), key.Namespace) {
+				for _, request := range r.find(ctx, resourceKey(resource.Group, key.Namespace, key.Name)) {
 					queue.Add(request)
 				}
 			})
@@ -246,20 +200,6 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 			return startInterpreter()
 		})).
 		Complete(r)
-}
-
-// index makes the cache find objects of the kind.
-func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
-	for name, keys := range indexes {
-		err := mgr.GetFieldIndexer().IndexField(ctx, r.newOf(r.Kind), name, func(object client.Object) []string {
-			ours, _ := object.(Object)
-			return keys(ours)
-		})
-		if err != nil {
-			return fmt.Errorf("indexing by %s: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // priorityReport is for what clusters report: after what users change, which is 0,
@@ -316,8 +256,8 @@ func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
 
 // onCluster wakes the objects that name a cluster, or might select it.
 func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	requests := r.find(ctx, indexCluster, cluster.GetName(), "")
-	requests = append(requests, r.find(ctx, indexSelects, indexSelects, "")...)
+	requests := r.find(ctx, clusterKey(cluster.GetName()))
+	requests = append(requests, r.find(ctx, selectsKey)...)
 	// Works that are still to be removed there belong to objects that may not
 	// name the cluster any more.
 	works := &workv1alpha1.WorkList{}
@@ -340,7 +280,7 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 func (r *Reconciler) onCRD() handler.EventHandler {
 	users := func(ctx context.Context, crd client.Object) []reconcile.Request {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
-		return r.find(ctx, indexGroup, group, "")
+		return r.find(ctx, groupKey(group))
 	}
 	wake := handler.EnqueueRequestsFromMapFunc(users)
 	return handler.Funcs{
@@ -386,7 +326,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
 			wake(deleted.Object, queue, priorityReport)
-			for _, request := range r.find(ctx, indexWorkName, deleted.Object.GetName(), "") {
+			for _, request := range r.find(ctx, workNameKey(deleted.Object.GetName())) {
 				queue.Add(request)
 			}
 		},
@@ -405,13 +345,15 @@ func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object)
 		spec = policy.Spec
 	}
 	if len(spec.ResourceSelectors) == 0 {
-		return r.find(ctx, "", "", policy.GetNamespace())
+		return r.findIn(ctx, policy.GetNamespace())
 	}
 	requests := []reconcile.Request{}
 	for i := range spec.ResourceSelectors {
-		requests = append(requests, r.find(ctx, indexGroup, groupOfVersion(spec.ResourceSelectors[i].APIVersion), policy.GetNamespace())...)
+		requests = append(requests, r.find(ctx, groupKey(groupOfVersion(spec.ResourceSelectors[i].APIVersion)))...)
 	}
-	return requests
+	return slices.DeleteFunc(requests, func(request reconcile.Request) bool {
+		return policy.GetNamespace() != "" && request.Namespace != policy.GetNamespace()
+	})
 }
 
 // metadataOf stands for a kind of Karmada's configuration API, of which only
@@ -420,55 +362,4 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(schema.GroupVersion(configv1alpha1.GroupVersion).WithKind(kind))
 	return object
-}
-
-// find lists the objects of the reconciled kind, for what is to be reconciled:
-// those that an index names, if one is given, and those of a namespace, if one
-// is given.
-func (r *Reconciler) find(ctx context.Context, index, value, namespace string) []reconcile.Request {
-	requests := []reconcile.Request{}
-	for _, key := range r.found(ctx, index, value, namespace) {
-		requests = append(requests, reconcile.Request{NamespacedName: key})
-	}
-	return requests
-}
-
-func (r *Reconciler) found(ctx context.Context, index, value, namespace string) []types.NamespacedName {
-	keys := []types.NamespacedName{}
-	if r.Kind == kindDependency {
-		for _, key := range r.requirements.keys() {
-			object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-			object.Spec.Resource = referenceOf(key)
-			// Which clusters it goes to is not looked up for this: all are woken.
-			matches := index == "" || index == indexCluster || slices.Contains(indexes[index](object), value)
-			if matches && (namespace == "" || namespace == key.Namespace) {
-				keys = append(keys, key)
-			}
-		}
-		return keys
-	}
-	list := kinds[r.Kind].list()
-	options := []client.ListOption{client.InNamespace(namespace), client.UnsafeDisableDeepCopy}
-	if index != "" {
-		options = append(options, client.MatchingFields{index: value})
-	}
-	if err := r.Client.List(ctx, list, options...); err != nil {
-		// The cache cannot fail to list what it has an index for.
-		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake", "index", index, "value", value)
-	}
-	for _, object := range objectsOf(list) {
-		keys = append(keys, client.ObjectKeyFromObject(object))
-	}
-	return keys
-}
-
-// objectsOf are the objects in a list of one of our kinds.
-func objectsOf(list client.ObjectList) []Object {
-	objects := []Object{}
-	_ = meta.EachListItem(list, func(item runtime.Object) error {
-		object, _ := item.(Object)
-		objects = append(objects, object)
-		return nil
-	})
-	return objects
 }

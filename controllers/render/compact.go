@@ -21,8 +21,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +58,44 @@ func Compact(object any) (any, error) {
 	for i := range work.Status.ManifestStatuses {
 		compactStatus(&work.Status.ManifestStatuses[i])
 	}
+	share(work)
 	return work, nil
+}
+
+// share makes the strings of a Work that others have too the same in memory, and
+// its slices no longer than they have to be. Decoding makes each string anew; but
+// there are few names of clusters, conditions and labels, and all Works of an
+// owner have its name and its UID.
+func share(work *workv1alpha1.Work) {
+	Intern(&work.Kind, &work.APIVersion, &work.Namespace, &work.Name)
+	for _, words := range []map[string]string{work.Labels, work.Annotations} {
+		for key, value := range words {
+			Intern(&key, &value)
+			words[key] = value // the map takes the new key, too
+		}
+	}
+	work.Finalizers = slices.Clone(work.Finalizers)
+	for i := range work.Finalizers {
+		Intern(&work.Finalizers[i])
+	}
+	work.Status.Conditions = slices.Clone(work.Status.Conditions)
+	for i := range work.Status.Conditions {
+		condition := &work.Status.Conditions[i]
+		Intern(&condition.Type, &condition.Reason, &condition.Message)
+	}
+	work.Status.ManifestStatuses = slices.Clone(work.Status.ManifestStatuses)
+	for i := range work.Status.ManifestStatuses {
+		identifier := &work.Status.ManifestStatuses[i].Identifier
+		Intern(&identifier.Group, &identifier.Version, &identifier.Kind, &identifier.Resource, &identifier.Namespace, &identifier.Name)
+	}
+}
+
+// Intern makes strings the same in memory that are equal, as long as any of them
+// is kept.
+func Intern(words ...*string) {
+	for _, word := range words {
+		*word = unique.Make(*word).Value()
+	}
 }
 
 // Revision is the revision of the manifest of a compact Work; empty when the
@@ -117,7 +156,7 @@ func compactStatus(status *workv1alpha1.ManifestStatus) {
 
 func isCompact(work *workv1alpha1.Work) bool {
 	manifests := work.Spec.Workload.Manifests
-	return len(manifests) == 1 && strings.HasPrefix(string(manifests[0].Raw), compactPrefix)
+	return len(manifests) == 1 && bytes.HasPrefix(manifests[0].Raw, []byte(compactPrefix))
 }
 
 // compacted returns one of the words of a compact payload: the revision, the

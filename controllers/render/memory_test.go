@@ -18,10 +18,13 @@ package render_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"runtime"
 	"testing"
 
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
@@ -30,16 +33,20 @@ import (
 )
 
 // BenchmarkCachedWork is what a confirmed Work of a Deployment takes in the
-// cache, each decoded by itself as a watch does.
+// cache, each decoded by itself as a watch does: 5,000 Deployments on four
+// clusters.
 func BenchmarkCachedWork(b *testing.B) {
-	const count = 20000
+	const count, clusters = 20000, 4
 	for b.Loop() {
-		payload := confirmedWork(b)
+		payloads := make([][]byte, 0, count)
+		for i := range count {
+			payloads = append(payloads, confirmedWork(b, i/clusters, i%clusters))
+		}
 		kept := make([]*workv1alpha1.Work, 0, count)
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		for range count {
+		for _, payload := range payloads {
 			work := &workv1alpha1.Work{}
 			if err := json.Unmarshal(payload, work); err != nil {
 				b.Fatal(err)
@@ -53,21 +60,25 @@ func BenchmarkCachedWork(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/count, "B/Work")
 		runtime.KeepAlive(kept)
+		runtime.KeepAlive(payloads)
 	}
 }
 
-func confirmedWork(b *testing.B) []byte {
+func confirmedWork(b *testing.B, object, cluster int) []byte {
 	b.Helper()
-	resource := parse(b, deployment)
+	resource, owner := parse(b, deployment), owner
+	owner.Name, owner.UID = fmt.Sprintf("web-%04d", object), types.UID(uuid.NewString())
+	resource.SetName(owner.Name)
+	resource.SetUID(types.UID(uuid.NewString()))
 	manifest, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort)
 	if err != nil {
 		b.Fatal(err)
 	}
-	work, err := manifest.NewWork(owner, render.Target{Cluster: "member1", ReadySince: "2026-01-01T10:00:00Z"})
+	work, err := manifest.NewWork(owner, render.Target{Cluster: fmt.Sprintf("member%d", cluster), ReadySince: "2026-01-01T10:00:00Z"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	work.UID, work.ResourceVersion, work.CreationTimestamp = "7b5120e6-9d0a-48db-b67a-9fc96d0c4039", "123456", metav1.Now()
+	work.UID, work.ResourceVersion, work.CreationTimestamp = types.UID(uuid.NewString()), "123456", metav1.Now()
 	for kind, message := range map[string]string{
 		workv1alpha1.WorkDispatching:           "Work is being dispatched to member clusters.",
 		workv1alpha1.WorkApplied:               "Manifest has been successfully applied",
@@ -78,7 +89,7 @@ func confirmedWork(b *testing.B) []byte {
 		})
 	}
 	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
-		Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"},
+		Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: owner.Name},
 		Health:     workv1alpha1.ResourceHealthy,
 	}}
 	payload, err := json.Marshal(work)

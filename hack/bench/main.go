@@ -92,7 +92,7 @@ func parse(arguments []string) (*options, error) {
 	flags.StringVar(&o.out, "out", "", "folder for results.json and README.md (default: only print)")
 	flags.StringVar(&o.name, "name", "bench", "name of the fleet that is brought up, and down again")
 	flags.BoolVar(&o.keep, "keep", false, "leave the fleet running")
-	flags.BoolVar(&o.profile, "profile", false, "write CPU profiles of the controller and of the API server beside the results")
+	flags.BoolVar(&o.profile, "profile", false, "write profiles beside the results: CPU of the controller and of the API server; the controller's heap, finer with GODEBUG=memprofilerate=4096")
 	flags.StringVar(&o.against, "against", "", "program of another build of the controller, to race beside this one")
 	flags.StringVar(&o.race, "race", "", "of cases a, a1000 and b, run the races with this in their name only, for example: raised")
 	if err := flags.Parse(arguments); err != nil {
@@ -167,6 +167,7 @@ type bench struct {
 	*progress
 	results *results
 	heats   int // run so far; each has names of its own
+	heaps   int // looked at so far
 }
 
 // progress tells what is going on.

@@ -20,7 +20,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,10 +40,21 @@ const mebibyte = 1 << 20
 // renderTarget is what a Work of a cluster has of its own.
 func renderTarget(cluster string) render.Target { return render.Target{Cluster: cluster} }
 
-// heapMiB is what our controller holds on its heap after a collection.
+// heapMiB is what our controller holds on its heap after a collection. With
+// -profile, what it is made of is written beside the results.
 func (b *bench) heapMiB(ctx context.Context) (float64, error) {
+	profile := io.Discard
+	if b.profile {
+		b.heaps++
+		file, err := os.Create(filepath.Join(b.options.out, fmt.Sprintf("heap-%d.pprof", b.heaps)))
+		if err != nil {
+			return 0, fmt.Errorf("making the file of a profile: %w", err)
+		}
+		defer file.Close()
+		profile = file
+	}
 	// Asking for a heap profile this way collects first.
-	if err := download(ctx, http.DefaultClient, "http://"+b.profiles+"/debug/pprof/heap?gc=1", discard{}); err != nil {
+	if err := download(ctx, http.DefaultClient, "http://"+b.profiles+"/debug/pprof/heap?gc=1", profile); err != nil {
 		return 0, err
 	}
 	const name = "go_memstats_heap_alloc_bytes"
@@ -64,11 +78,6 @@ func (b *bench) freshHeap(ctx context.Context) (float64, error) {
 	}
 	return b.heapMiB(ctx)
 }
-
-type discard struct{}
-
-// Write implements io.Writer.
-func (discard) Write(data []byte) (int, error) { return len(data), nil }
 
 // idle waits until a controller has looked at all objects and has nothing left
 // to do, and says how long after its start that was.

@@ -1,0 +1,213 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// lookup returns the cached objects that have a key. They are those of the
+// cache themselves: who changes one copies it first.
+type lookup func(key string) ([]client.Object, error)
+
+// indexKeys is the name of the one index of each kind.
+const indexKeys = "karmada-direct-keys"
+
+// newLookup makes a cache find the objects of a kind by their keys. The field
+// indexes of controller-runtime would do it, too, but they keep each key twice,
+// for all namespaces and for the object's own: with a namespace for each cluster,
+// that is a kibibyte a Work, more than a third of what it takes.
+func newLookup(ctx context.Context, from cache.Cache, object client.Object, keys func(client.Object) []string) (lookup, error) {
+	informer, err := from.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("making an informer of %T: %w", object, err)
+	}
+	shared, ok := informer.(toolscache.SharedIndexInformer)
+	if !ok {
+		return nil, fmt.Errorf("the cache of %T is a %T, which cannot be asked by index", object, informer)
+	}
+	err = shared.AddIndexers(toolscache.Indexers{indexKeys: func(cached any) ([]string, error) {
+		object, ok := cached.(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("the cache holds a %T", cached)
+		}
+		return keys(object), nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("indexing %T: %w", object, err)
+	}
+	indexer := shared.GetIndexer()
+	return func(key string) ([]client.Object, error) {
+		cached, err := indexer.ByIndex(indexKeys, key)
+		if err != nil {
+			return nil, fmt.Errorf("looking %q up in the cache: %w", key, err)
+		}
+		found := make([]client.Object, 0, len(cached))
+		for i := range cached {
+			if object, ok := cached[i].(client.Object); ok {
+				found = append(found, object)
+			}
+		}
+		return found, nil
+	}, nil
+}
+
+// Keys of Works. They are found by the name of their owner, because an object may
+// come back under it and find Works of its earlier life; by its UID, because what
+// names the owner may be edited away; and by their own name, which is the same for
+// a resource on all clusters.
+func keysOfWork(work client.Object) []string {
+	owner := render.OwnerOf(work)
+	return []string{ownerUIDKey(owner.UID), ownerKey(owner), workNameKey(work.GetName())}
+}
+
+func ownerUIDKey(uid types.UID) string { return "uid/" + string(uid) }
+
+func ownerKey(owner render.Owner) string {
+	return "owner/" + owner.Kind + "/" + owner.Namespace + "/" + owner.Name
+}
+
+func workNameKey(name string) string { return "work/" + name }
+
+// keysOf are the keys of an object: the clusters that it names, or that it selects
+// some; its resource, the group of that, and the name of the Works that it wants.
+func keysOf(object Object) []string {
+	spec := object.GetSpec()
+	keys := make([]string, 0, len(spec.Clusters)+4)
+	for i := range spec.Clusters {
+		keys = append(keys, clusterKey(spec.Clusters[i].Name))
+	}
+	if spec.ClusterSelector != nil {
+		keys = append(keys, selectsKey)
+	}
+	reference, group := spec.Resource, groupOfVersion(spec.Resource.APIVersion)
+	return append(keys, groupKey(group), resourceKey(group, object.GetNamespace(), reference.Name),
+		workNameKey(names.GenerateWorkName(reference.Kind, reference.Name, object.GetNamespace())))
+}
+
+// selectsKey is the key of objects that select clusters.
+const selectsKey = "selects"
+
+func clusterKey(name string) string { return "cluster/" + name }
+
+func groupKey(group string) string { return "group/" + group }
+
+func resourceKey(group, namespace, name string) string {
+	return "resource/" + group + "/" + namespace + "/" + name
+}
+
+func groupOfVersion(apiVersion string) string {
+	return schema.FromAPIVersionAndKind(apiVersion, "").Group
+}
+
+// worksOf are the cached Works with any of the keys.
+func (r *Reconciler) worksOf(keys ...string) (map[types.NamespacedName]*workv1alpha1.Work, error) {
+	works := map[types.NamespacedName]*workv1alpha1.Work{}
+	for _, key := range keys {
+		found, err := r.works(key)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range found {
+			if work, ok := object.(*workv1alpha1.Work); ok {
+				works[client.ObjectKeyFromObject(work)] = work
+			}
+		}
+	}
+	return works, nil
+}
+
+// find lists the objects of the reconciled kind with a key, for what is to be
+// reconciled.
+func (r *Reconciler) find(ctx context.Context, key string) []reconcile.Request {
+	if r.Kind == kindDependency {
+		// Which clusters it goes to is not looked up for this: all are woken.
+		return r.dependencyRequests(func(object Object) bool {
+			return strings.HasPrefix(key, clusterKey("")) || slices.Contains(keysOf(object), key)
+		})
+	}
+	objects, err := r.objects(key)
+	if err != nil {
+		// The cache cannot fail to find by an index that it has.
+		ctrl.LoggerFrom(ctx).Error(err, "Finding objects to wake", "key", key)
+	}
+	return requestsFor(objects)
+}
+
+// findIn lists those of a namespace; all when it is empty.
+func (r *Reconciler) findIn(ctx context.Context, namespace string) []reconcile.Request {
+	if r.Kind == kindDependency {
+		return r.dependencyRequests(func(object Object) bool { return namespace == "" || namespace == object.GetNamespace() })
+	}
+	list := kinds[r.Kind].list()
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake", "namespace", namespace)
+	}
+	return requestsFor(objectsOf(list))
+}
+
+// dependencyRequests are requests for the dependencies that match.
+func (r *Reconciler) dependencyRequests(matches func(Object) bool) []reconcile.Request {
+	requests := []reconcile.Request{}
+	for _, key := range r.requirements.keys() {
+		object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		object.Spec.Resource = referenceOf(key)
+		if matches(object) {
+			requests = append(requests, reconcile.Request{NamespacedName: key})
+		}
+	}
+	return requests
+}
+
+func requestsFor[T client.Object](objects []T) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(objects))
+	for _, object := range objects {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+	}
+	return requests
+}
+
+// objectsOf are the objects in a list of one of our kinds.
+func objectsOf(list client.ObjectList) []Object {
+	objects := []Object{}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		object, _ := item.(Object)
+		objects = append(objects, object)
+		return nil
+	})
+	return objects
+}
