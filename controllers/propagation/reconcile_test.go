@@ -632,3 +632,72 @@ func TestStatusWritesAreGathered(t *testing.T) {
 		t.Errorf("Ready changed: %v written, %v", b.writes, err)
 	}
 }
+
+// A first status waits a second for what clusters answer, and no longer; so does
+// that of an object that is being deleted.
+func TestStatusWaitsForTheFirstAnswer(t *testing.T) {
+	statusWrite := "update status of DirectPropagation shop/web"
+	look := func(t *testing.T, b *bench) ctrl.Result {
+		t.Helper()
+		b.writes = nil
+		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	t.Run("they answer", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		result := look(t, b)
+		if slices.Contains(b.writes, statusWrite) || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval || ptr.Deref(result.Priority, 0) != priorityReport {
+			t.Errorf("%v written, again in %v with priority %d; want no status yet", b.writes, result.RequeueAfter, ptr.Deref(result.Priority, 0))
+		}
+		b.confirm(t)
+		look(t, b)
+		if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
+			t.Errorf("confirmed: %v written, want %v", b.writes, want)
+		}
+	})
+	t.Run("they do not", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		look(t, b)
+		b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(statusInterval))
+		look(t, b)
+		if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
+			t.Errorf("after a second: %v written, want %v", b.writes, want)
+		}
+	})
+	t.Run("nothing can be sent", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+			t.Fatal(err)
+		}
+		look(t, b)
+		if !slices.Contains(b.writes, statusWrite) {
+			t.Errorf("%v written, want the status at once", b.writes)
+		}
+	})
+	t.Run("it is deleted", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		b.settle(t)
+		b.confirm(t)
+		b.settle(t)
+		for _, work := range b.works(t) {
+			work.Finalizers = append(work.Finalizers, "example.com/holds-it")
+			if err := b.server.Update(t.Context(), &work); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+			t.Fatal(err)
+		}
+		if result := look(t, b); slices.Contains(b.writes, statusWrite) || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval {
+			t.Errorf("%v written, again in %v; want no status yet", b.writes, result.RequeueAfter)
+		}
+		b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(statusInterval))
+		look(t, b)
+		if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
+			t.Errorf("after a second: %v written, want %v", b.writes, want)
+		}
+	})
+}

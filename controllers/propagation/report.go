@@ -29,6 +29,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -38,7 +39,8 @@ import (
 
 // statusInterval is how often the status of an object is written at most,
 // unless Ready changes. Without it, the status of an object with N clusters
-// would be written N times, with N rows each.
+// would be written N times, with N rows each. It is also how long clusters have
+// to answer before it is told that they have not.
 const statusInterval = time.Second
 
 // report writes the status if it has changed, tells of it, and says when to
@@ -57,7 +59,8 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 		r.requirements.report(client.ObjectKeyFromObject(object), status)
 		return r.next(observed, plan, result)
 	}
-	if hold := r.holdStatus(object, status); hold > 0 {
+	hold := r.holdStatus(object, plan, status)
+	if hold > 0 {
 		plan.wait(hold)
 	} else if err := r.writeStatus(ctx, object, status); err != nil {
 		return again(err)
@@ -73,21 +76,60 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	}
 	plan.wait(early)
 	next, failure := r.next(observed, plan, result)
+	if hold > 0 && next.RequeueAfter == hold {
+		next.Priority = ptr.To(priorityReport)
+	}
 	return next, errors.Join(failure, err)
 }
 
 // holdStatus tells how long to hold a status back; 0 to write it, or when
 // there is nothing to write.
-func (r *Reconciler) holdStatus(object Object, status *propagationv1alpha1.PropagationStatus) time.Duration {
-	if equality.Semantic.DeepEqual(object.GetStatus(), status) || isUrgent(object.GetStatus(), status) {
+func (r *Reconciler) holdStatus(object Object, plan *Plan, status *propagationv1alpha1.PropagationStatus) time.Duration {
+	if equality.Semantic.DeepEqual(object.GetStatus(), status) {
 		return 0
 	}
-	written, found := r.statusWritten.Load(client.ObjectKeyFromObject(object))
+	key, now := client.ObjectKeyFromObject(object), r.Clock.Now()
+	switch deleted := object.GetDeletionTimestamp(); {
+	case isFirst(object.GetStatus(), status):
+		if len(plan.Writes) > 0 {
+			r.statusWritten.LoadOrStore(key, now)
+		}
+	case deleted != nil && isRemoval(status):
+		if len(plan.Removals) > 0 && now.Sub(deleted.Time) < 2*statusInterval {
+			r.statusWritten.Store(key, now)
+		}
+	case isUrgent(object.GetStatus(), status):
+		return 0
+	}
+	written, found := r.statusWritten.Load(key)
 	if !found {
 		return 0
 	}
 	at, _ := written.(time.Time)
 	return max(0, statusInterval-r.Clock.Since(at))
+}
+
+// isFirst tells of a first status that says no more than that clusters have been
+// told: they mostly answer within a second. Until then the object has the
+// observedGeneration of -1 that the API server gave it, which is right and needs
+// no write.
+func isFirst(before, after *propagationv1alpha1.PropagationStatus) bool {
+	if meta.FindStatusCondition(before.Conditions, propagationv1alpha1.ConditionReady) != nil {
+		return false
+	}
+	switch meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady).Reason {
+	case propagationv1alpha1.ReasonApplying, propagationv1alpha1.ReasonHealthUnknown:
+		return true
+	}
+	return false
+}
+
+// isRemoval tells of a status that says no more than that clusters are being
+// cleaned up. That the object is being deleted is told by its metadata.
+func isRemoval(status *propagationv1alpha1.PropagationStatus) bool {
+	return !slices.ContainsFunc(status.Clusters, func(row propagationv1alpha1.ClusterStatus) bool {
+		return row.Reason != propagationv1alpha1.ReasonRemoving
+	})
 }
 
 // isUrgent tells whether somebody may be waiting for the difference.
