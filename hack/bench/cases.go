@@ -124,8 +124,6 @@ func (b *bench) compare(r *race) {
 		}
 		switch {
 		case r.name == warmUp || e.name == nameDirect:
-		case e.name == nameBare && r.played && !r.mute:
-			b.results.figure(r.label, what, ratio, "")
 		case e.name == nameBare:
 			b.results.atLeast(r.label, what, ratio, bound.bare)
 		case r.played: // a comparison beyond the targets
@@ -150,8 +148,6 @@ func manyClusters(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		// Played agents compete with who writes, and in another way with the plain
-		// client, which shares their process: rates are compared where nobody answers.
 		mute := race{
 			name: fmt.Sprintf("1 × %d, nobody answers", count), label: "b", objects: 1, clusters: clusters, played: true, mute: true,
 			phases: []phase{phaseCreate}, entries: beside(limitsOff, nameBare, nameDirect),

@@ -19,7 +19,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -46,7 +45,6 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
-	"github.com/karmada-direct/karmada-direct/hack/faults/agents"
 )
 
 const (
@@ -114,8 +112,8 @@ type ground struct {
 	metrics  string // address of our controller's metrics
 	profiles string // address of its profiles
 
-	agents     *agents.Agents
-	stopAgents func() error
+	played int      // clusters
+	agents *process // plays their agents
 }
 
 // fleetState is what the fleet says of itself.
@@ -176,6 +174,11 @@ func (g *ground) connect(context.Context) error {
 	if err := json.Unmarshal(raw, &g.fleet); err != nil {
 		return fmt.Errorf("reading what the fleet says of itself: %w", err)
 	}
+	return g.connectTo(g.kubeconfig())
+}
+
+// connectTo makes the clients.
+func (g *ground) connectTo(kubeconfig string) (err error) {
 	g.scheme = runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1alpha1.Install, policyv1alpha1.Install,
@@ -185,7 +188,7 @@ func (g *ground) connect(context.Context) error {
 			return fmt.Errorf("building the scheme: %w", err)
 		}
 	}
-	if g.config, err = clientcmd.BuildConfigFromFlags("", g.kubeconfig()); err != nil {
+	if g.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
 		return fmt.Errorf("reading the kubeconfig of the fleet: %w", err)
 	}
 	g.config.QPS = -1 // as our controller
@@ -337,80 +340,6 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// play makes sure that there are as many played clusters, and that their agents
-// answer.
-func (g *ground) play(ctx context.Context, count int) ([]string, error) {
-	wanted := agents.Names("played", count)
-	known := 0
-	if g.agents != nil {
-		known = len(g.agents.Clusters)
-	}
-	if count > known {
-		if err := g.silence(); err != nil {
-			return nil, err
-		}
-		// Karmada would make each of them its Works and namespaces.
-		if err := g.setKarmada(ctx, limitsOff); err != nil {
-			return nil, err
-		}
-		g.progress.say("registering clusters %d to %d", known+1, count)
-		joining := g.newAgents(wanted[known:])
-		if err := joining.Join(ctx); err != nil {
-			return nil, err
-		}
-		g.agents = g.newAgents(wanted)
-	}
-	g.serve(ctx)
-	return wanted, nil
-}
-
-func (g *ground) newAgents(clusters []string) *agents.Agents {
-	return &agents.Agents{
-		Client: g.client, Clusters: clusters, Writers: writers,
-		Enablements: []clusterv1alpha1.APIEnablement{{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{
-			{Name: "configmaps", Kind: "ConfigMap"}, {Name: "secrets", Kind: "Secret"}, {Name: "namespaces", Kind: "Namespace"},
-		}}},
-	}
-}
-
-// serve lets the agents answer, if they do not yet.
-func (g *ground) serve(ctx context.Context) {
-	if g.stopAgents != nil || g.agents == nil {
-		return
-	}
-	g.stopAgents = serving(ctx, g.agents)
-}
-
-// serving lets agents answer until it is stopped. A watch that the API server
-// turns away or ends is begun again; a new one shows all Works there are.
-func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
-			_ = played.Serve(ctx) // what it does not answer is waited for in vain, and that is told
-			return ctx.Err() != nil, nil
-		})
-	}()
-	return sync.OnceValue(func() error {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			return err
-		}
-		return nil
-	})
-}
-
-// silence ends the agents' answers.
-func (g *ground) silence() error {
-	if g.stopAgents == nil {
-		return nil
-	}
-	stop := g.stopAgents
-	g.stopAgents = nil
-	return stop()
-}
-
 // pids are the processes that are measured, by their names.
 func (g *ground) pids() map[string]int {
 	pids := map[string]int{}
@@ -419,7 +348,7 @@ func (g *ground) pids() map[string]int {
 			pids[p.Name] = p.Identity.PID
 		}
 	}
-	for _, p := range append(g.karmada, g.direct) {
+	for _, p := range append(g.karmada, g.direct, g.agents) {
 		if p != nil && p.command != nil {
 			pids[p.name] = p.pid()
 		}
@@ -429,16 +358,16 @@ func (g *ground) pids() map[string]int {
 
 // close ends what was started. The fleet goes as it came.
 func (g *ground) close(ctx context.Context) error {
-	err := g.silence()
+	g.silence()
 	g.direct.end()
 	for _, p := range g.karmada {
 		p.end()
 	}
 	if g.keep {
-		return err
+		return nil
 	}
 	g.progress.say("taking the fleet down")
-	return errors.Join(err, g.runFleet(ctx, "down"))
+	return g.runFleet(ctx, "down")
 }
 
 // parallel calls a function for 0 to count-1, some at once, and returns the

@@ -26,6 +26,7 @@ limitations under the License.
 // What stands where:
 //
 //	ground.go      the fleet and the clients
+//	agents.go      those who answer where there are no members
 //	process.go     the controllers as processes, their CPU and memory
 //	meter.go       requests and bytes, from the API server's own metrics
 //	watcher.go     when which Work was written
@@ -93,7 +94,7 @@ func parse(arguments []string) (*options, error) {
 	flags.StringVar(&o.name, "name", "bench", "name of the fleet that is brought up, and down again")
 	flags.BoolVar(&o.keep, "keep", false, "leave the fleet running")
 	flags.BoolVar(&o.profile, "profile", false, "write profiles beside the results: CPU of the controller and of the API server; the controller's heap, finer with GODEBUG=memprofilerate=4096")
-	flags.StringVar(&o.against, "against", "", "program of another build of the controller, to race beside this one")
+	flags.StringVar(&o.against, "against", "", "program of another build of the controller, to race beside this one and the bare limit")
 	flags.StringVar(&o.race, "race", "", "of cases a, a1000 and b, run the races with this in their name only, for example: raised")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
@@ -117,12 +118,15 @@ func parse(arguments []string) (*options, error) {
 }
 
 func run(ctx context.Context, arguments []string, out io.Writer) (err error) {
+	klog.SetLogger(logr.Discard()) // conflicts of played agents are no news
+	ctrl.SetLogger(logr.Discard())
+	if len(arguments) > 0 && arguments[0] == agentsCommand {
+		return playAgents(ctx, arguments[1:])
+	}
 	o, err := parse(arguments)
 	if err != nil {
 		return err
 	}
-	klog.SetLogger(logr.Discard()) // conflicts of played agents are no news
-	ctrl.SetLogger(logr.Discard())
 	progress := &progress{out: out, started: time.Now()}
 	g, err := newGround(ctx, o, progress)
 	defer func() {

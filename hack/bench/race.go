@@ -110,7 +110,8 @@ func (b *bench) race(ctx context.Context, r race) error {
 	if i := slices.IndexFunc(r.entries, func(e entry) bool { return e.name == nameDirect }); i >= 0 && b.against != "" && r.name != warmUp {
 		other := r.entries[i]
 		other.name = nameOther
-		r.entries = append(slices.Clone(r.entries), other)
+		// Two builds are compared: the policy, a minute a round, has no part in it.
+		r.entries = slices.DeleteFunc(append(slices.Clone(r.entries), other), func(e entry) bool { return e.name == namePolicy })
 	}
 	for round := range rounds {
 		for offset := range r.entries {
@@ -209,11 +210,11 @@ func (b *bench) stage(ctx context.Context, r *race, e entry) error {
 		return err
 	}
 	if r.mute {
-		if err := b.silence(); err != nil {
+		b.silence()
+	} else if r.played {
+		if err := b.serve(ctx); err != nil {
 			return err
 		}
-	} else if r.played {
-		b.serve(ctx)
 	}
 	return b.setKarmada(ctx, e.limits)
 }
@@ -285,7 +286,7 @@ func (b *bench) settle(ctx context.Context, l *load, s *sample, started time.Tim
 }
 
 // answered tells whether somebody answers Works now.
-func (g *ground) answered() bool { return g.limits != limitsOff || g.stopAgents != nil }
+func (g *ground) answered() bool { return g.limits != limitsOff || g.agents != nil }
 
 // confirmed waits until all objects are Ready.
 func (b *bench) confirmed(ctx context.Context, l *load, s *sample, started time.Time) error {

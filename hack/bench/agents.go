@@ -1,0 +1,150 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+
+	"github.com/karmada-direct/karmada-direct/hack/faults/agents"
+)
+
+// agentsCommand, as the first argument, makes this program play agents and
+// nothing else: in a process of their own they compete with a plain client no
+// otherwise than with a controller.
+const agentsCommand = "agents"
+
+// playedClusters are the names of played clusters.
+func playedClusters(count int) []string { return agents.Names("played", count) }
+
+// playAgents is the program of that process. It ends well when it is told to.
+func playAgents(ctx context.Context, arguments []string) error {
+	flags := flag.NewFlagSet(agentsCommand, flag.ContinueOnError)
+	kubeconfig := flags.String("kubeconfig", "", "of the Karmada API server")
+	count := flags.Int("count", 0, "clusters whose agents are played")
+	address := flags.String("address", "", "where to tell that the process is ready")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	g := &ground{}
+	if err := g.connectTo(*kubeconfig); err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", *address)
+	if err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	server := &http.Server{
+		Handler:           http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+		ReadHeaderTimeout: time.Minute,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	stop := serving(ctx, g.newAgents(playedClusters(*count)))
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	return errors.Join(err, stop(), server.Close())
+}
+
+func (g *ground) newAgents(clusters []string) *agents.Agents {
+	return &agents.Agents{
+		Client: g.client, Clusters: clusters, Writers: writers,
+		Enablements: []clusterv1alpha1.APIEnablement{{GroupVersion: "v1", Resources: []clusterv1alpha1.APIResource{
+			{Name: "configmaps", Kind: "ConfigMap"}, {Name: "secrets", Kind: "Secret"}, {Name: "namespaces", Kind: "Namespace"},
+		}}},
+	}
+}
+
+// serving lets agents answer until it is stopped. A watch that the API server
+// turns away or ends is begun again; a new one shows all Works there are.
+func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+			_ = played.Serve(ctx) // what it does not answer is waited for in vain, and that is told
+			return ctx.Err() != nil, nil
+		})
+	}()
+	return sync.OnceValue(func() error {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+}
+
+// play makes sure that there are as many played clusters, and that their agents
+// answer.
+func (g *ground) play(ctx context.Context, count int) ([]string, error) {
+	wanted := playedClusters(count)
+	if count > g.played {
+		g.silence()
+		// Karmada would make each of them its Works and namespaces.
+		if err := g.setKarmada(ctx, limitsOff); err != nil {
+			return nil, err
+		}
+		g.progress.say("registering clusters %d to %d", g.played+1, count)
+		if err := g.newAgents(wanted[g.played:]).Join(ctx); err != nil {
+			return nil, err
+		}
+		g.played = count
+	}
+	return wanted, g.serve(ctx)
+}
+
+// serve lets the agents of all played clusters answer, if they do not yet.
+func (g *ground) serve(ctx context.Context) error {
+	if g.agents != nil || g.played == 0 {
+		return nil
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return err
+	}
+	g.agents = &process{
+		name: "played agents", program: program,
+		log: filepath.Join(g.dir, "logs", "played-agents.log"), ready: "http://" + address + "/",
+	}
+	return g.agents.start(ctx, agentsCommand, "-kubeconfig="+g.kubeconfig(), "-count="+strconv.Itoa(g.played), "-address="+address)
+}
+
+// silence ends the agents' answers.
+func (g *ground) silence() {
+	g.agents.end()
+	g.agents = nil
+}
