@@ -60,17 +60,23 @@ func newLookup(ctx context.Context, from cache.Cache, object client.Object, keys
 	if !ok {
 		return nil, fmt.Errorf("the cache of %T is a %T, which cannot be asked by index", object, informer)
 	}
-	err = shared.AddIndexers(toolscache.Indexers{indexKeys: func(cached any) ([]string, error) {
+	if err := shared.AddIndexers(indexersOf(keys)); err != nil {
+		return nil, fmt.Errorf("indexing %T: %w", object, err)
+	}
+	return lookupIn(shared.GetIndexer()), nil
+}
+
+func indexersOf(keys func(client.Object) []string) toolscache.Indexers {
+	return toolscache.Indexers{indexKeys: func(cached any) ([]string, error) {
 		object, ok := cached.(client.Object)
 		if !ok {
 			return nil, fmt.Errorf("the cache holds a %T", cached)
 		}
 		return keys(object), nil
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("indexing %T: %w", object, err)
-	}
-	indexer := shared.GetIndexer()
+	}}
+}
+
+func lookupIn(indexer toolscache.Indexer) lookup {
 	return func(key string) ([]client.Object, error) {
 		cached, err := indexer.ByIndex(indexKeys, key)
 		if err != nil {
@@ -83,7 +89,7 @@ func newLookup(ctx context.Context, from cache.Cache, object client.Object, keys
 			}
 		}
 		return found, nil
-	}, nil
+	}
 }
 
 // Keys of Works. They are found by the name of their owner, because an object may
@@ -105,7 +111,11 @@ func workNameKey(name string) string { return "work/" + name }
 
 // keysOf are the keys of an object: the clusters that it names, or that it selects
 // some; its resource, the group of that, and the name of the Works that it wants.
-func keysOf(object Object) []string {
+func keysOf(cached client.Object) []string {
+	object, ok := cached.(Object)
+	if !ok {
+		return nil
+	}
 	spec := object.GetSpec()
 	keys := make([]string, 0, len(spec.Clusters)+4)
 	for i := range spec.Clusters {

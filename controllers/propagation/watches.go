@@ -170,11 +170,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency})
 	if _, stored := kinds[r.Kind]; stored {
 		var err error
-		r.objects, err = newLookup(ctx, mgr.GetCache(), r.newOf(r.Kind), func(object client.Object) []string {
-			ours, _ := object.(Object)
-			return keysOf(ours)
-		})
-		if err != nil {
+		if r.objects, err = newLookup(ctx, mgr.GetCache(), r.newOf(r.Kind), keysOf); err != nil {
 			return err
 		}
 		made = made.Watches(r.newOf(r.Kind), r.onObject())
@@ -295,7 +291,7 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 	}
 }
 
-// onWork wakes the owner of a Work and, when a Work goes, the objects that
+// onWork wakes the owner of a Work and, when a Work goes, other objects that
 // wanted one of its name and could not have it.
 func (r *Reconciler) onWork() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -326,8 +322,11 @@ func (r *Reconciler) onWork() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
 			wake(deleted.Object, queue, priorityReport)
+			owner := render.OwnerOf(deleted.Object)
 			for _, request := range r.find(ctx, workNameKey(deleted.Object.GetName())) {
-				queue.Add(request)
+				if owner.Kind != r.Kind || owner.Namespace != request.Namespace || owner.Name != request.Name {
+					queue.Add(request)
+				}
 			}
 		},
 	}

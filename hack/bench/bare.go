@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -58,9 +59,30 @@ func (b *bare) before(ctx context.Context, p phase) (err error) {
 		if err := b.load.setRevision(ctx, b.client, 2, func(int) {}); err != nil {
 			return err
 		}
+		return b.awaitAnswers(ctx)
 	}
 	b.live, err = b.load.list(ctx, b.client)
 	return err
+}
+
+// awaitAnswers reads the Works as they are when all are answered: after that
+// nobody but the plain client writes them.
+func (b *bare) awaitAnswers(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, time.Second, longPatience, true, func(ctx context.Context) (_ bool, err error) {
+		if b.live, err = b.load.list(ctx, b.client); err != nil {
+			return false, err
+		}
+		for _, work := range b.live {
+			if !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until all Works are answered: %w", err)
+	}
+	return nil
 }
 
 func (b *bare) do(ctx context.Context, p phase, sent func(int)) error {

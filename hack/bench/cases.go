@@ -151,6 +151,7 @@ func manyClusters(ctx context.Context, b *bench) error {
 		mute := race{
 			name: fmt.Sprintf("1 × %d, nobody answers", count), label: "b", objects: 1, clusters: clusters, played: true, mute: true,
 			phases: []phase{phaseCreate}, entries: beside(limitsOff, nameBare, nameDirect),
+			once: count > 1000, // two minutes a round
 		}
 		r := race{
 			name: fmt.Sprintf("1 × %d", count), label: "b", objects: 1, clusters: clusters, played: true, phases: everyPhase,
