@@ -88,17 +88,12 @@ func (r *Reconciler) holdStatus(object Object, plan *Plan, status *propagationv1
 	if equality.Semantic.DeepEqual(object.GetStatus(), status) {
 		return 0
 	}
-	key, now := client.ObjectKeyFromObject(object), r.Clock.Now()
-	switch deleted := object.GetDeletionTimestamp(); {
-	case isFirst(object.GetStatus(), status):
+	key := client.ObjectKeyFromObject(object)
+	if isFirst(object.GetStatus(), status) {
 		if len(plan.Writes) > 0 {
-			r.statusWritten.LoadOrStore(key, now)
+			r.statusWritten.LoadOrStore(key, r.Clock.Now())
 		}
-	case deleted != nil && isRemoval(status):
-		if len(plan.Removals) > 0 && now.Sub(deleted.Time) < 2*statusInterval {
-			r.statusWritten.Store(key, now)
-		}
-	case isUrgent(object.GetStatus(), status):
+	} else if isUrgent(object.GetStatus(), status) {
 		return 0
 	}
 	written, found := r.statusWritten.Load(key)
@@ -109,27 +104,23 @@ func (r *Reconciler) holdStatus(object Object, plan *Plan, status *propagationv1
 	return max(0, statusInterval-r.Clock.Since(at))
 }
 
-// isFirst tells of a first status that says no more than that clusters have been
-// told: they mostly answer within a second. Until then the object has the
-// observedGeneration of -1 that the API server gave it, which is right and needs
-// no write.
+// isFirst tells of a first status without trouble: clusters have been asked, and
+// some may not have applied the resource yet, or not report it healthy. They
+// mostly do within a second. Until then nothing is said that could be false: the
+// API server gave the object an observedGeneration of -1 (ADR 6).
 func isFirst(before, after *propagationv1alpha1.PropagationStatus) bool {
 	if meta.FindStatusCondition(before.Conditions, propagationv1alpha1.ConditionReady) != nil {
 		return false
 	}
-	switch meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady).Reason {
-	case propagationv1alpha1.ReasonApplying, propagationv1alpha1.ReasonHealthUnknown:
-		return true
-	}
-	return false
+	ready := meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady)
+	return slices.Contains(starting, ready.Reason)
 }
 
-// isRemoval tells of a status that says no more than that clusters are being
-// cleaned up. That the object is being deleted is told by its metadata.
-func isRemoval(status *propagationv1alpha1.PropagationStatus) bool {
-	return !slices.ContainsFunc(status.Clusters, func(row propagationv1alpha1.ClusterStatus) bool {
-		return row.Reason != propagationv1alpha1.ReasonRemoving
-	})
+// starting are the reasons of Ready that a good start goes through.
+var starting = []string{
+	propagationv1alpha1.ReasonApplying,
+	propagationv1alpha1.ReasonHealthUnknown,
+	propagationv1alpha1.ReasonUnhealthy,
 }
 
 // isUrgent tells whether somebody may be waiting for the difference.
