@@ -17,6 +17,7 @@ limitations under the License.
 package propagation
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -99,8 +100,14 @@ func wantsReset(work *workv1alpha1.Work) bool {
 		meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching) != nil
 }
 
+// resetPrefix begins the message of the Reset condition of a Work that had
+// confirmed a revision, which follows.
+const resetPrefix = "Last confirmed revision: "
+
 // resetConditions returns the conditions of a Work without those that speak of
-// an attempt, and with one that says at which generation they were taken away.
+// an attempt, and with one that says at which generation they were taken away
+// and which revision the cluster had confirmed. The write that follows carries
+// the revision too, but may be refused.
 func resetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition {
 	kept := []metav1.Condition{}
 	for _, condition := range work.Status.Conditions {
@@ -108,9 +115,13 @@ func resetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition 
 			kept = append(kept, condition)
 		}
 	}
+	message := "Karmada Direct awaits that the cluster confirms what is written next."
+	if revision := confirmedRevision(work); revision != "" {
+		message = resetPrefix + revision
+	}
 	meta.SetStatusCondition(&kept, metav1.Condition{
 		Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: "RevisionPending",
-		Message:            "Karmada Direct awaits that the cluster confirms what is written next.",
+		Message:            message,
 		ObservedGeneration: work.Generation, LastTransitionTime: metav1.NewTime(now),
 	})
 	return kept
@@ -130,6 +141,13 @@ func attemptMissing(work *workv1alpha1.Work) bool {
 func confirmedRevision(work *workv1alpha1.Work) string {
 	if proof, _ := evidenceOf(work); proof == confirmed {
 		return render.Revision(work)
+	}
+	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
+	if reset != nil && reset.ObservedGeneration == work.Generation {
+		// The write that was to follow the reset was refused, or is still to come.
+		if revision, found := strings.CutPrefix(reset.Message, resetPrefix); found {
+			return revision
+		}
 	}
 	return work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]
 }

@@ -340,6 +340,43 @@ func TestAnyWriteMayFail(t *testing.T) {
 	}
 }
 
+// TestRefusedUpdateKeepsTheConfirmedRevision: the status of a Work is reset and
+// the write that follows is refused. The row still says what the cluster runs,
+// also after a restart, and the revision is on the Work once the write passes.
+func TestRefusedUpdateKeepsTheConfirmedRevision(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	before := b.rowOf(t, "member1").Revision
+	b.refuse = func(write string) error {
+		if write == "update Work karmada-es-member1/web-56d6c779bb" {
+			return apierrors.NewForbidden(workv1alpha1.Resource("works"), "web-56d6c779bb", errors.New("refused by a policy"))
+		}
+		return nil
+	}
+	for _, image := range []string{"nginx:2", "nginx:3"} {
+		b.changeImage(t, image)
+		b.recollections.Clear()
+		b.ledger = newLedger(clock.RealClock{})
+		for range 2 {
+			b.statusWritten.Delete(web)
+			_ = b.reconcile(t) // whether a refused write is an error does not matter here
+		}
+		if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonWriteFailed || row.Revision != before {
+			t.Errorf("row with %s: %s at %q, want %s at %q", image, row.Reason, row.Revision, propagationv1alpha1.ReasonWriteFailed, before)
+		}
+	}
+	b.refuse = nil
+	b.settle(t)
+	if got := b.workOn(t, "member1").Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]; got != before {
+		t.Errorf("revision on the Work: %q, want %q", got, before)
+	}
+	if got := b.rowOf(t, "member1").Revision; got != before {
+		t.Errorf("revision of the row: %q, want %q", got, before)
+	}
+}
+
 // TestGoneBeforeTheFinalizer: an object that is deleted before it has our
 // finalizer gets no Works, for nobody would remove them.
 func TestGoneBeforeTheFinalizer(t *testing.T) {
