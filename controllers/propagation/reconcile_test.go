@@ -90,7 +90,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b.Reconciler = &Reconciler{
 		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server, Mapper: mapper,
 		Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
-		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName) {}),
+		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}),
 		Recorder:    b.events, Clock: clock.RealClock{},
 		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}

@@ -33,8 +33,7 @@ import (
 // object of the kind, whatever the objects contain.
 type Resources struct {
 	client metadata.Interface
-	// notify is called when an object of a watched kind comes, changes or goes.
-	notify func(resource schema.GroupVersionResource, key types.NamespacedName)
+	notify notification
 
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // the life of the watches, not of a call
@@ -42,6 +41,11 @@ type Resources struct {
 	// users says which kind each propagation object names.
 	users map[types.NamespacedName]schema.GroupVersionResource
 }
+
+// notification is called when an object of a watched kind comes, changes or
+// goes. initial says that the watch has only found the object: nothing is known
+// to have changed.
+type notification func(resource schema.GroupVersionResource, key types.NamespacedName, initial bool)
 
 type kindWatch struct {
 	informer cache.SharedIndexInformer
@@ -51,7 +55,7 @@ type kindWatch struct {
 
 // NewResources returns a Resources that watches nothing yet. Watches live as
 // long as ctx at most.
-func NewResources(ctx context.Context, client metadata.Interface, notify func(schema.GroupVersionResource, types.NamespacedName)) *Resources {
+func NewResources(ctx context.Context, client metadata.Interface, notify notification) *Resources {
 	return &Resources{
 		client: client, notify: notify, ctx: ctx,
 		watches: map[schema.GroupVersionResource]*kindWatch{},
@@ -130,21 +134,21 @@ func (r *Resources) start(resource schema.GroupVersionResource) *kindWatch {
 	informer := metadatainformer.NewFilteredMetadataInformer(r.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	// Neither can fail: the informer has not been started.
 	_ = informer.SetTransform(identityOnly)
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { r.tell(resource, object) },
-		UpdateFunc: func(_, object any) { r.tell(resource, object) },
-		DeleteFunc: func(object any) { r.tell(resource, object) },
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(object any, initial bool) { r.tell(resource, object, initial) },
+		UpdateFunc: func(_, object any) { r.tell(resource, object, false) },
+		DeleteFunc: func(object any) { r.tell(resource, object, false) },
 	})
 	go informer.RunWithContext(ctx)
 	return &kindWatch{informer: informer, stop: stop}
 }
 
-func (r *Resources) tell(resource schema.GroupVersionResource, object any) {
+func (r *Resources) tell(resource schema.GroupVersionResource, object any, initial bool) {
 	key, err := cache.DeletionHandlingObjectToName(object)
 	if err != nil {
 		return
 	}
-	r.notify(resource, types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
+	r.notify(resource, types.NamespacedName{Namespace: key.Namespace, Name: key.Name}, initial)
 }
 
 // identityOnly drops all that is not needed to see that an object changed.

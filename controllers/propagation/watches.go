@@ -22,6 +22,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -187,11 +188,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.requirements.register(r.Kind, func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
-			r.Resources = NewResources(ctx, metadataClient, func(resource schema.GroupVersionResource, key types.NamespacedName) {
-				for _, request := range r.find(ctx, resourceKey(resource.Group, key.Namespace, key.Name)) {
-					queue.Add(request)
-				}
-			})
+			r.Resources = NewResources(ctx, metadataClient, r.onResource(ctx, queue))
 			// Sources are awaited before the first reconcile.
 			return startInterpreter()
 		})).
@@ -203,21 +200,46 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 // last.
 const priorityReport = -50
 
+// enqueue adds a request with a priority, not before a time has passed.
+func enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], key types.NamespacedName, priority int, after time.Duration) {
+	request := reconcile.Request{NamespacedName: key}
+	if ranked, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
+		return
+	}
+	queue.AddAfter(request, after)
+}
+
+// onResource wakes the objects that name a resource. What a new watch finds has
+// mostly been read already by those who name it: it must not lift them out of
+// the first round of a new process, which comes last.
+func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) notification {
+	return func(resource schema.GroupVersionResource, key types.NamespacedName, initial bool) {
+		priority := 0
+		if initial {
+			priority = handler.LowPriority
+		}
+		for _, request := range r.find(ctx, resourceKey(resource.Group, key.Namespace, key.Name)) {
+			enqueue(queue, request.NamespacedName, priority, 0)
+		}
+	}
+}
+
 // onObject reconciles an object when a user changes it, and not when this
 // controller writes its status; that only settles the ledger.
 func (r *Reconciler) onObject() handler.EventHandler {
-	enqueue := &handler.EnqueueRequestForObject{}
+	wake := &handler.EnqueueRequestForObject{}
 	return handler.Funcs{
-		CreateFunc: enqueue.Create,
+		CreateFunc: wake.Create,
 		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			r.ledger.shown(updated.ObjectNew)
 			if intentChanged(updated.ObjectOld, updated.ObjectNew) {
-				enqueue.Update(ctx, updated, queue)
+				wake.Update(ctx, updated, queue)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			r.vanished.Store(client.ObjectKeyFromObject(deleted.Object), r.Clock.Now())
-			enqueue.Delete(ctx, deleted, queue)
+			wake.Delete(ctx, deleted, queue)
 		},
 	}
 }
@@ -301,11 +323,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 			return
 		}
 		key := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
-		if ranked, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-			ranked.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: r.pause(key)}, reconcile.Request{NamespacedName: key})
-			return
-		}
-		queue.AddAfter(reconcile.Request{NamespacedName: key}, r.pause(key))
+		enqueue(queue, key, priority, r.pause(key))
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, created event.CreateEvent, queue queue) {

@@ -20,10 +20,17 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -52,6 +59,53 @@ func TestLooksAreRanked(t *testing.T) {
 			t.Errorf("%s (priority %d) is looked at, want %s", request.Name, priority, want)
 		}
 	}
+}
+
+// What a new watch of a kind finds does not lift an object out of the first
+// round of a new process; what changes afterwards does.
+func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
+	queue := priorityqueue.New[reconcile.Request]("test")
+	defer queue.ShutDown()
+	r := &Reconciler{Kind: "DirectPropagation"}
+	r.objects = func(key string) ([]client.Object, error) {
+		if key == resourceKey("apps", "shop", "web") {
+			return []client.Object{webPropagation()}, nil
+		}
+		return nil, nil
+	}
+	kinds := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(kinds); err != nil {
+		t.Fatal(err)
+	}
+	deployments := appsv1.SchemeGroupVersion.WithResource("deployments")
+	stored := &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+	}
+	server := metadatafake.NewSimpleMetadataClient(kinds, stored)
+	watching := make(chan struct{}, 10)
+	server.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		started, err := server.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		watching <- struct{}{}
+		return true, started, err
+	})
+	resources := NewResources(t.Context(), server, r.onResource(t.Context(), queue))
+	resources.Track(web, deployments)
+	expect := func(what string, want int) {
+		t.Helper()
+		request, priority, _ := queue.GetWithPriority()
+		if request.NamespacedName != web || priority != want {
+			t.Errorf("%s: %s is looked at with priority %d, want %d", what, request, priority, want)
+		}
+		queue.Done(request)
+	}
+	expect("found", handler.LowPriority)
+	<-watching
+	changed := stored.DeepCopy()
+	changed.ResourceVersion = "2"
+	if err := server.Tracker().Update(deployments, changed, "shop"); err != nil {
+		t.Fatal(err)
+	}
+	expect("changed", 0)
 }
 
 func TestManyReportsAreGathered(t *testing.T) {
