@@ -157,7 +157,7 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 func (r *Reconciler) written(observed *Observed, operation string, work *workv1alpha1.Work, revision string) error {
 	workWrites.WithLabelValues(r.Kind, operation).Inc()
 	if revision != "" {
-		r.gauges.wrote(observed.Owner.UID, client.ObjectKeyFromObject(work), revision, r.Clock.Now())
+		r.gauges.wrote(observed.Owner, client.ObjectKeyFromObject(work), revision, r.Clock.Now())
 	}
 	return r.ledger.wrote(observed.Owner.UID, work)
 }

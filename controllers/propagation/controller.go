@@ -158,7 +158,7 @@ func (r *Reconciler) bury(key types.NamespacedName) {
 	r.troubled.Delete(key)
 	r.aggregations.Delete(key)
 	r.sizes.Delete(key)
-	r.gauges.counted(key, nil)
+	r.gauges.forget(key)
 	r.requirements.release(requirer{kind: r.Kind, key: key})
 }
 

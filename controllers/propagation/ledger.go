@@ -44,9 +44,9 @@ type ledger struct {
 	works map[types.UID]map[types.NamespacedName]ledgerEntry
 	// objects are propagation objects as their last write returned them.
 	objects map[types.NamespacedName]Object
-	// deletions are Works that this process has deleted.
+	// deletions are Works of this kind that this process has deleted.
 	deletions map[types.UID]bool
-	// losses are Works that somebody else has deleted, with the time.
+	// losses are Works of this kind that somebody else has deleted, with the time.
 	losses map[types.NamespacedName]time.Time
 }
 
@@ -128,6 +128,16 @@ func (l *ledger) gone(owner types.UID, work client.Object) {
 		maps.DeleteFunc(l.losses, func(_ types.NamespacedName, at time.Time) bool { return l.clock.Since(at) > restoreDelay })
 	}
 	l.losses[key] = l.clock.Now()
+}
+
+// disown drops what was written to a Work that another owner has now.
+func (l *ledger) disown(owner types.UID, work client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(work)
+	if entry, found := l.works[owner][key]; found && isNewer(work, entry.work) {
+		delete(l.works[owner], key)
+	}
 }
 
 // lost tells when somebody else has deleted a Work; the zero time when nobody

@@ -67,11 +67,13 @@ type gauges struct {
 	kind string
 	mu   sync.Mutex
 	rows map[types.NamespacedName]map[string]float64
-	// awaited is, by owner and Work, which revision was written when.
-	awaited map[types.UID]map[types.NamespacedName]awaited
+	// awaited is, by object and Work, which revision was written when. It goes
+	// with the object.
+	awaited map[types.NamespacedName]map[types.NamespacedName]awaited
 }
 
 type awaited struct {
+	owner    types.UID
 	revision string
 	since    time.Time
 }
@@ -80,7 +82,7 @@ func newGauges(kind string) *gauges {
 	return &gauges{
 		kind:    kind,
 		rows:    map[types.NamespacedName]map[string]float64{},
-		awaited: map[types.UID]map[types.NamespacedName]awaited{},
+		awaited: map[types.NamespacedName]map[types.NamespacedName]awaited{},
 	}
 }
 
@@ -106,25 +108,38 @@ func (g *gauges) counted(key types.NamespacedName, summary *propagationv1alpha1.
 }
 
 // wrote starts the clock of a revision, unless it runs.
-func (g *gauges) wrote(owner types.UID, work types.NamespacedName, revision string, now time.Time) {
+func (g *gauges) wrote(owner render.Owner, work types.NamespacedName, revision string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.awaited[owner] == nil {
-		g.awaited[owner] = map[types.NamespacedName]awaited{}
+	key := keyOf(owner)
+	if g.awaited[key] == nil {
+		g.awaited[key] = map[types.NamespacedName]awaited{}
 	}
-	if g.awaited[owner][work].revision != revision {
-		g.awaited[owner][work] = awaited{revision: revision, since: now}
+	if running := g.awaited[key][work]; running.revision != revision || running.owner != owner.UID {
+		g.awaited[key][work] = awaited{owner: owner.UID, revision: revision, since: now}
 	}
+}
+
+// forget takes an object out that is gone.
+func (g *gauges) forget(key types.NamespacedName) {
+	g.counted(key, nil)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.awaited, key)
+}
+
+func keyOf(owner render.Owner) types.NamespacedName {
+	return types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
 }
 
 // confirmed stops the clocks of the Works that are confirmed or gone.
 func (g *gauges) confirmed(observed *Observed, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	running := g.awaited[observed.Owner.UID]
+	running := g.awaited[keyOf(observed.Owner)]
 	for key, started := range running {
 		work := observed.Works[key]
-		if work == nil {
+		if work == nil || started.owner != observed.Owner.UID {
 			delete(running, key)
 			continue
 		}
@@ -134,6 +149,6 @@ func (g *gauges) confirmed(observed *Observed, now time.Time) {
 		}
 	}
 	if len(running) == 0 {
-		delete(g.awaited, observed.Owner.UID)
+		delete(g.awaited, keyOf(observed.Owner))
 	}
 }

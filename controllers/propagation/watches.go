@@ -334,13 +334,18 @@ func (r *Reconciler) onWork() handler.EventHandler {
 			wake(created.Object, queue, priority)
 		},
 		UpdateFunc: func(_ context.Context, updated event.UpdateEvent, queue queue) {
+			if before := render.OwnerOf(updated.ObjectOld); before.Kind == r.Kind && before.UID != render.OwnerOf(updated.ObjectNew).UID {
+				r.ledger.disown(before.UID, updated.ObjectNew)
+			}
 			wake(updated.ObjectOld, queue, priorityReport)
 			wake(updated.ObjectNew, queue, priorityReport)
 		},
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
-			r.ledger.gone(render.OwnerOf(deleted.Object).UID, deleted.Object)
-			wake(deleted.Object, queue, priorityReport)
 			owner := render.OwnerOf(deleted.Object)
+			if owner.Kind == r.Kind || owner.Kind == "" {
+				r.ledger.gone(owner.UID, deleted.Object)
+			}
+			wake(deleted.Object, queue, priorityReport)
 			for _, request := range r.find(ctx, workNameKey(deleted.Object.GetName())) {
 				if owner.Kind != r.Kind || owner.Namespace != request.Namespace || owner.Name != request.Name {
 					queue.Add(request)

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -106,6 +107,54 @@ func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("changed", 0)
+}
+
+// A Work that goes concerns the kind of its owner. Another kind that wants one
+// of its name is woken, and does not take its withdrawal for somebody's doing.
+func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
+	passive := clocktesting.NewFakePassiveClock(now)
+	work := versioned("a", "10")
+	work.Annotations = map[string]string{
+		propagationv1alpha1.OwnerKindAnnotation: kindDependency, propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: "v1/ConfigMap/web",
+	}
+	key := client.ObjectKeyFromObject(work)
+	for kind, wantLost := range map[string]bool{kindDependency: true, "DirectPropagation": false, "ClusterDirectPropagation": false} {
+		queue := priorityqueue.New[reconcile.Request]("test")
+		r := &Reconciler{Kind: kind, ledger: newLedger(passive), requirements: newRequirements()}
+		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
+		r.onWork().Delete(t.Context(), event.DeleteEvent{Object: work}, queue)
+		if lost := !r.ledger.lost(key).IsZero(); lost != wantLost {
+			t.Errorf("%s: lost %t, want %t", kind, lost, wantLost)
+		}
+		want := "web"
+		if kind == kindDependency {
+			want = "v1/ConfigMap/web"
+		}
+		if request, _, _ := queue.GetWithPriority(); request.Name != want {
+			t.Errorf("%s: %s is woken, want %s", kind, request.Name, want)
+		}
+		queue.ShutDown()
+	}
+}
+
+// An owner that loses a Work to another one forgets what it wrote to it.
+func TestAWorkThatChangesHandsIsForgotten(t *testing.T) {
+	queue := priorityqueue.New[reconcile.Request]("test")
+	defer queue.ShutDown()
+	r := &Reconciler{Kind: kindDependency, ledger: newLedger(clocktesting.NewFakePassiveClock(now))}
+	owned := func(kind, uid, version string) *workv1alpha1.Work {
+		work := versioned("a", version)
+		work.Annotations = map[string]string{propagationv1alpha1.OwnerKindAnnotation: kind, propagationv1alpha1.OwnerNameAnnotation: uid}
+		work.Labels = map[string]string{propagationv1alpha1.OwnerUIDLabel: uid}
+		return work
+	}
+	if err := r.ledger.wrote("dependency", owned(kindDependency, "dependency", "10")); err != nil {
+		t.Fatal(err)
+	}
+	r.onWork().Update(t.Context(), event.UpdateEvent{ObjectOld: owned(kindDependency, "dependency", "10"), ObjectNew: owned("DirectPropagation", "other", "11")}, queue)
+	if r.ledger.pending("dependency") {
+		t.Error("the Work of another owner is taken for an own one")
+	}
 }
 
 func TestManyReportsAreGathered(t *testing.T) {

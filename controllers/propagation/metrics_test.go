@@ -1,0 +1,125 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// TestNothingIsAwaitedOfWhatIsGone: the clock of a revision that nobody will
+// confirm any more takes no memory.
+func TestNothingIsAwaitedOfWhatIsGone(t *testing.T) {
+	removeWorks := func(t *testing.T, b *bench) {
+		t.Helper()
+		for _, work := range b.works(t) {
+			work.Finalizers = nil
+			if err := b.server.Update(t.Context(), &work); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.server.Delete(t.Context(), &work); client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			b.ledger.gone("ours", &work)
+		}
+	}
+	dropFinalizer := func(t *testing.T, b *bench) {
+		t.Helper()
+		object := b.propagation(t)
+		object.Finalizers = nil
+		if err := b.server.Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.server.Delete(t.Context(), object); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tc := range map[string]struct {
+		happens func(*testing.T, *bench)
+		want    int
+	}{
+		"one cluster leaves": {func(t *testing.T, b *bench) {
+			t.Helper()
+			object := b.propagation(t)
+			object.Spec.Clusters = object.Spec.Clusters[:1]
+			object.Generation++
+			if err := b.server.Update(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			work := &workv1alpha1.Work{}
+			if err := b.server.Get(t.Context(), types.NamespacedName{Namespace: "karmada-es-member2", Name: "web-56d6c779bb"}, work); err != nil {
+				t.Fatal(err)
+			}
+			work.Finalizers = nil
+			if err := b.server.Update(t.Context(), work); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.server.Delete(t.Context(), work); err != nil {
+				t.Fatal(err)
+			}
+			b.ledger.gone("ours", work)
+		}, 1},
+		"it is deleted": {func(t *testing.T, b *bench) {
+			t.Helper()
+			if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+				t.Fatal(err)
+			}
+			removeWorks(t, b)
+		}, 0},
+		"it vanishes without its finalizer": {dropFinalizer, 0},
+		"it comes back with another UID": {func(t *testing.T, b *bench) {
+			t.Helper()
+			dropFinalizer(t, b)
+			removeWorks(t, b)
+			again := webPropagation()
+			again.UID, again.Spec.Suspension.Dispatching = "another", ptr.To(true)
+			again.Spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member3"}}
+			if err := b.server.Create(t.Context(), again); err != nil {
+				t.Fatal(err)
+			}
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, aShop()...)
+			b.settle(t)
+			if got := b.gauges.running(); got != 2 {
+				t.Fatalf("%d confirmations are awaited, want 2", got)
+			}
+			tc.happens(t, b)
+			b.settle(t)
+			if got := b.gauges.running(); got != tc.want {
+				t.Errorf("%d confirmations are awaited, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// running counts the clocks that run.
+func (g *gauges) running() int {
+	count := 0
+	for _, clocks := range g.awaited {
+		count += len(clocks)
+	}
+	return count
+}
