@@ -37,7 +37,7 @@ import (
 // installed are the manifests that belong on the Karmada API server, besides
 // the CRDs.
 //
-//go:embed install/controller.yaml install/propagated.yaml install/account.yaml install/users.yaml
+//go:embed install/controller.yaml install/propagated.yaml install/account.yaml install/users.yaml install/guardrails.yaml
 var installed embed.FS
 
 const (
@@ -83,18 +83,9 @@ belong on the Karmada API server, never on its host cluster.`,
 			if err != nil {
 				return err
 			}
-			server, err := options.connect()
-			if err != nil {
-				return err
-			}
 			ctx, cancel := context.WithTimeout(command.Context(), timeout)
 			defer cancel()
-			for _, object := range objects {
-				if err := applyObject(ctx, server, object, command.OutOrStdout()); err != nil {
-					return err
-				}
-			}
-			return nil
+			return options.applyAll(ctx, objects, command.OutOrStdout())
 		},
 	}
 	command.Flags().StringSliceVar(&propagated, "propagated", propagated,
@@ -107,6 +98,20 @@ belong on the Karmada API server, never on its host cluster.`,
 func addNamespaceFlag(command *cobra.Command, options *options) {
 	command.Flags().StringVar(&options.leaseNamespace, "namespace", options.leaseNamespace,
 		"Namespace of the controller's ServiceAccount and of its lease, on the Karmada API server.")
+}
+
+// applyAll writes objects to the Karmada API server by server-side apply.
+func (o *options) applyAll(ctx context.Context, objects []*unstructured.Unstructured, out io.Writer) error {
+	server, err := o.connect()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := applyObject(ctx, server, object, out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // applyObject writes an object by server-side apply.

@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,6 +66,40 @@ func TestRBACObjectsAreInOneNamespace(t *testing.T) {
 		if len(role.Rules) == 0 {
 			t.Errorf("ClusterRole %s has no rules", role.Name)
 		}
+	}
+}
+
+func TestGuardrailsNameTheController(t *testing.T) {
+	objects, err := guardrailObjects([]string{accountUser("elsewhere"), `a "quoted" user`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `!(request.userInfo.username in ["system:serviceaccount:elsewhere:karmada-direct", "a \"quoted\" user"])`
+	named := 0
+	for _, object := range objects {
+		text, err := object.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "karmada-system") {
+			t.Errorf("%s %s speaks of karmada-system: %s", object.GetKind(), object.GetName(), text)
+		}
+		if object.GetKind() != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		policy := typed[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, object.GetKind(), object.GetName())
+		if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail {
+			t.Errorf("%s lets pass what it cannot judge", policy.Name)
+		}
+		typed[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding", policy.Name)
+		for _, condition := range policy.Spec.MatchConditions {
+			if condition.Expression == want {
+				named++
+			}
+		}
+	}
+	if named != 2 {
+		t.Errorf("%d policies let the controller pass, want 2", named)
 	}
 }
 

@@ -97,7 +97,8 @@ with exit status 0, to be started again with the new one.`,
 	root.PersistentFlags().StringVar(&options.kubeconfig, "kubeconfig", "",
 		"Path to the kubeconfig of the Karmada API server. Without it, $KUBECONFIG or the identity of the Pod is used.")
 	logsv1.AddFlags(logging, root.PersistentFlags())
-	root.AddCommand(newInstallCommand(options), newInstallRBACCommand(options), newWriteKubeconfigCommand(options), newVersionCommand())
+	root.AddCommand(newInstallCommand(options), newInstallRBACCommand(options), newInstallGuardrailsCommand(options),
+		newWriteKubeconfigCommand(options), newVersionCommand())
 	return root
 }
 

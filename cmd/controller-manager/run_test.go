@@ -49,9 +49,15 @@ import (
 // start starts an API server and returns the path of a kubeconfig for it.
 func start(t *testing.T) (string, client.Client) {
 	t.Helper()
+	_, kubeconfig, server := startServer(t)
+	return kubeconfig, server
+}
+
+func startServer(t *testing.T) (*envtest.Environment, string, client.Client) {
+	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	environment := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{
-		anyKind(workv1alpha1.GroupVersion.String(), "works", "Work", apiextensionsv1.NamespaceScoped),
+		withStatus(anyKind(workv1alpha1.GroupVersion.String(), "works", "Work", apiextensionsv1.NamespaceScoped)),
 		anyKind(clusterv1alpha1.GroupVersion.String(), "clusters", "Cluster", apiextensionsv1.ClusterScoped),
 	}}
 	if _, err := environment.Start(); err != nil {
@@ -75,7 +81,7 @@ func start(t *testing.T) (string, client.Client) {
 	if err := server.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	return options.kubeconfig, server
+	return environment, options.kubeconfig, server
 }
 
 // anyKind is a kind that the controller watches, with no rules of its own.
@@ -94,6 +100,11 @@ func anyKind(groupVersion, plural, kind string, scope apiextensionsv1.ResourceSc
 			}},
 		},
 	}
+}
+
+func withStatus(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	crd.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+	return crd
 }
 
 // asProgram makes the test's own binary be the program.

@@ -144,6 +144,9 @@ func TestWhoInstalls(t *testing.T) {
 		{nil, []string{"install-crds", "install-rbac", "write-kubeconfig"}, nil},
 		{[]string{"rbac.leastPrivilege=false"}, []string{"install-crds", "install-rbac"}, nil},
 		{[]string{"crds.install=job"}, []string{"install-rbac", "write-kubeconfig"}, []string{"install-crds"}},
+		{[]string{"guardrails.enabled=true"}, []string{"install-crds", "install-rbac", "install-guardrails", "write-kubeconfig"}, nil},
+		{[]string{"guardrails.enabled=true", "rbac.install=job"}, []string{"install-crds", "write-kubeconfig"}, []string{"install-rbac", "install-guardrails"}},
+		{[]string{"guardrails.enabled=true", "rbac.install=none"}, []string{"install-crds", "write-kubeconfig"}, nil},
 		{[]string{"crds.install=job", "rbac.install=job"}, []string{"write-kubeconfig"}, []string{"install-crds", "install-rbac"}},
 		{[]string{"crds.install=none", "rbac.install=none"}, []string{"write-kubeconfig"}, nil},
 		{[]string{"crds.install=none", "rbac.install=none", "rbac.leastPrivilege=false"}, []string{}, nil},
@@ -206,6 +209,19 @@ func TestArguments(t *testing.T) {
 	}
 	if args := render(t, "metrics.enabled=false").pod().Containers[0].Args; !slices.Contains(args, "--metrics-bind-address=0") {
 		t.Errorf("without metrics the arguments are %q", args)
+	}
+}
+
+func TestGuardrailsKnowTheController(t *testing.T) {
+	if got := render(t, "guardrails.enabled=true", "karmada.namespace=kd").pod().InitContainers[2].Args; !slices.Equal(got, []string{"install-guardrails", "--kubeconfig=/etc/karmada/kubeconfig", "--namespace=kd"}) {
+		t.Errorf("install-guardrails has %q", got)
+	}
+	got := render(t, "guardrails.enabled=true", "rbac.leastPrivilege=false", "guardrails.controllerUsers={system:admin,other}").pod().InitContainers[2].Args
+	if !slices.Contains(got, "--controller-users=system:admin,other") {
+		t.Errorf("install-guardrails has %q", got)
+	}
+	if _, err := tryRender(t, "guardrails.enabled=true", "rbac.leastPrivilege=false"); err == nil || !strings.Contains(err.Error(), "list in guardrails.controllerUsers") {
+		t.Errorf("without knowing the controller's user, the error is %v", err)
 	}
 }
 

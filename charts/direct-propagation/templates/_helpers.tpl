@@ -73,6 +73,9 @@ the key in it: {name, key}, as JSON. */}}
 {{- if and (eq .Values.karmada.preset "custom") (not .Values.karmada.kubeconfigSecret.name) }}
 {{- fail "karmada.preset is custom: say in karmada.kubeconfigSecret.name which Secret holds the kubeconfig of the Karmada API server" }}
 {{- end }}
+{{- if and .Values.guardrails.enabled (not .Values.rbac.leastPrivilege) (not .Values.guardrails.controllerUsers) }}
+{{- fail "guardrails.enabled without rbac.leastPrivilege: list in guardrails.controllerUsers which user the kubeconfig of the Secret is, or the controller may not mark its own Works" }}
+{{- end }}
 {{- if and (gt (int .Values.replicaCount) 1) (not .Values.controller.leaderElection.enabled) }}
 {{- fail (printf "replicaCount is %d: controller.leaderElection.enabled must be true, or every replica works" (int .Values.replicaCount)) }}
 {{- end }}
@@ -131,6 +134,11 @@ args:
 {{- if eq .command "install-rbac" }}
 - --propagated={{ join "," $root.Values.rbac.propagated }}
 {{- end }}
+{{- if eq .command "install-guardrails" }}
+{{- with $root.Values.guardrails.controllerUsers }}
+- --controller-users={{ join "," . }}
+{{- end }}
+{{- end }}
 {{- if eq .command "write-kubeconfig" }}
 - --output={{ include "dp.ownKubeconfig" $root }}
 {{- end }}
@@ -155,6 +163,7 @@ containers: [command, …], as JSON. */}}
 {{- $commands := list }}
 {{- if eq .root.Values.crds.install .by }}{{ $commands = append $commands "install-crds" }}{{ end }}
 {{- if eq .root.Values.rbac.install .by }}{{ $commands = append $commands "install-rbac" }}{{ end }}
+{{- if and .root.Values.guardrails.enabled (eq .root.Values.rbac.install .by) }}{{ $commands = append $commands "install-guardrails" }}{{ end }}
 {{- if and (eq .by "initContainer") .root.Values.rbac.leastPrivilege }}{{ $commands = append $commands "write-kubeconfig" }}{{ end }}
 {{- toJson $commands }}
 {{- end }}
