@@ -17,7 +17,10 @@
 #
 # `make image` builds the same without a daemon: it reads the last stage from
 # here and compiles with the same script.
-FROM --platform=${BUILDPLATFORM} golang:1.26 AS build
+#
+# The base is named by the digest of its index, which covers all platforms: a
+# tag that somebody moves changes nothing here.
+FROM --platform=${BUILDPLATFORM} golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download

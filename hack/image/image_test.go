@@ -242,14 +242,29 @@ func untar(t *testing.T, archive io.Reader) map[string]entry {
 	}
 }
 
+// A tag that somebody moves must not change what the image is built with.
+func TestDockerfilePinsItsBases(t *testing.T) {
+	file, err := os.Open("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := readRecipe(file); err != nil {
+		t.Error(err)
+	}
+}
+
 // What this program does not know of Dockerfiles it refuses.
 func TestRecipeRefuses(t *testing.T) {
-	const good = "FROM golang AS build\nFROM scratch\nCOPY --from=build /out/controller-manager /p\nUSER 1:1\nENTRYPOINT [\"/p\"]\n"
+	const base = "golang:1.26@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	const good = "FROM " + base + " AS build\nFROM scratch\nCOPY --from=build /out/controller-manager /p\nUSER 1:1\nENTRYPOINT [\"/p\"]\n"
 	if recipe, err := readRecipe(strings.NewReader(good)); err != nil || recipe.destination != "/p" || recipe.user != "1:1" {
 		t.Fatalf("%+v, %v", recipe, err)
 	}
 	for _, test := range []struct{ old, replaced, want string }{
-		{"FROM scratch", "FROM debian", "the last stage is from debian"},
+		{"FROM scratch", "FROM " + base, "the last stage is from golang"},
+		{base, "golang:1.26", "stage 0 is from golang:1.26, want an image by its digest"},
+		{"FROM scratch", "FROM debian:13", "stage 1 is from debian:13, want an image by its digest"},
 		{"USER 1:1\n", "", "lacks one of COPY, USER, ENTRYPOINT"},
 		{"USER 1:1", "RUN true\nUSER 1:1", "not known here"},
 		{`ENTRYPOINT ["/p"]`, "ENTRYPOINT /p", "there is no shell"},

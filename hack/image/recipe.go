@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
@@ -50,6 +51,9 @@ func readRecipe(file io.Reader) (*recipe, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := pinned(stages); err != nil {
+		return nil, err
+	}
 	last := stages[len(stages)-1]
 	if last.BaseName != "scratch" {
 		return nil, fmt.Errorf("the last stage is from %s, want scratch", last.BaseName)
@@ -64,6 +68,19 @@ func readRecipe(file io.Reader) (*recipe, error) {
 		return nil, errors.New("the last stage lacks one of COPY, USER, ENTRYPOINT")
 	}
 	return r, nil
+}
+
+// byDigest matches an image that nobody can change.
+var byDigest = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
+
+// pinned reports a stage whose base is a tag, which can be moved.
+func pinned(stages []instructions.Stage) error {
+	for i := range stages {
+		if base := stages[i].BaseName; base != "scratch" && !byDigest.MatchString(base) {
+			return fmt.Errorf("stage %d is from %s, want an image by its digest, name:tag@sha256:…", i, base)
+		}
+	}
+	return nil
 }
 
 func (r *recipe) take(command instructions.Command) error {
