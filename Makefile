@@ -83,6 +83,8 @@ test-unit: ## Run the tests that need no server, with the race detector.
 
 .PHONY: test-integration
 test-integration: ## Run the tests against a real API server and etcd, built from source at the first run.
+	@# An API server takes longer than the usual 20 s to start on a busy machine.
+	KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=$${KUBEBUILDER_CONTROLPLANE_START_TIMEOUT:-2m} \
 	KUBEBUILDER_ASSETS="$$(go -C hack/fleet run . build | tail -1)" \
 		go test -tags integration -timeout 20m $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./docs/...
 
