@@ -68,8 +68,12 @@ chart: ## Package the chart, bin/direct-propagation-<version>.tgz.
 ##@ Check
 
 .PHONY: verify
-verify: ## Check all that needs no server: generated files, licenses, tidiness, vet, lint.
+verify: ## Check all that needs no server: generated files, licenses, tidiness, vet, lint, known vulnerabilities.
 	hack/tools/verify.sh
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities; VULNDB=file:///… names a copy of the database, VULNCHECK=required wants one.
+	hack/tools/vulncheck.sh
 
 .PHONY: test
 test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e.
