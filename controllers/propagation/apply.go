@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -29,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -48,6 +50,8 @@ type Outcome struct {
 	Homeless bool
 	// Retry means that something was not as observed: look again at once.
 	Retry bool
+	// Unwritten are the clusters whose Write has not been made.
+	Unwritten map[string]bool
 }
 
 // outcome gathers results from parallel writes.
@@ -56,7 +60,9 @@ type outcome struct {
 	Outcome
 }
 
-func (o *outcome) failed(cluster string, err error) {
+// failed takes down what became of a write, and reports whether the API server
+// refused it.
+func (o *outcome) failed(cluster string, err error) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -69,7 +75,15 @@ func (o *outcome) failed(cluster string, err error) {
 		o.Homeless = true
 	default:
 		o.Failures[cluster] = err
+		return true
 	}
+	return false
+}
+
+func (o *outcome) notWritten(cluster string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.Unwritten[cluster] = true
 }
 
 // heldError says that a Work cannot be created because somebody else has it.
@@ -81,7 +95,7 @@ func (e *heldError) Error() string { return "held by " + e.holder }
 // from the others; an error is returned only when the object itself cannot be
 // written.
 func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observed, plan *Plan) (*Outcome, error) {
-	result := &outcome{Outcome: Outcome{Failures: map[string]error{}, Holders: map[string]string{}}}
+	result := &outcome{Outcome: Outcome{Failures: map[string]error{}, Holders: map[string]string{}, Unwritten: map[string]bool{}}}
 	if plan.AddFinalizer {
 		if err := r.setFinalizer(ctx, object, true); err != nil {
 			return nil, err
@@ -91,24 +105,50 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 	r.parallel(len(plan.Writes), func(i int) {
 		write := &plan.Writes[i]
 		err := r.write(ctx, observed, write)
-		if held, ok := errors.AsType[*heldError](err); ok {
-			result.mu.Lock()
-			result.Holders[write.Target.Cluster] = held.holder
-			result.mu.Unlock()
+		r.record(ctx, observed, result, write.Target.Cluster, write.what(observed), err)
+		if err != nil {
+			result.notWritten(write.Target.Cluster)
+		}
+	})
+	r.parallel(len(plan.Removals), func(i int) {
+		removal := &plan.Removals[i]
+		if result.Unwritten[removal.Cluster] {
+			// What replaces it is not there.
 			return
 		}
-		result.failed(write.Target.Cluster, err)
+		r.record(ctx, observed, result, removal.Cluster, removal.what(), r.remove(ctx, observed, removal))
 	})
-	if len(result.Failures) == 0 && !result.Retry {
-		r.parallel(len(plan.Removals), func(i int) {
-			removal := &plan.Removals[i]
-			result.failed(removal.Cluster, r.remove(ctx, observed, removal))
-		})
+	maps.Copy(result.Failures, plan.HeldBack)
+	for cluster, setback := range observed.Setbacks {
+		if result.Failures[cluster] == nil && !setback.Until.After(observed.Now) {
+			// Nobody wants to write that any more.
+			r.setbacks.settled(observed.key(), cluster)
+		}
 	}
 	if plan.RemoveFinalizer {
 		return &result.Outcome, r.setFinalizer(ctx, object, false)
 	}
 	return &result.Outcome, nil
+}
+
+// record takes down what became of a write for a cluster. What the API server
+// refuses is logged once, and not tried again at once.
+func (r *Reconciler) record(ctx context.Context, observed *Observed, result *outcome, cluster, what string, err error) {
+	if held, ok := errors.AsType[*heldError](err); ok {
+		r.conflicts.add(observed.key(), observed.claim(), cluster, held.holder, observed.Now)
+		result.mu.Lock()
+		defer result.mu.Unlock()
+		result.Holders[cluster] = held.holder
+		return
+	}
+	if !result.failed(cluster, err) {
+		r.setbacks.settled(observed.key(), cluster)
+		return
+	}
+	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
+	if r.setbacks.failed(observed.key(), cluster, what, err, observed.Now) {
+		ctrl.LoggerFrom(ctx).Error(err, "The Karmada API server refuses a write", "cluster", cluster)
+	}
 }
 
 // parallel runs work(0) … work(count-1), bounded together with all other
@@ -136,15 +176,15 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 			return err
 		}
 	}
+	if write.Nudge {
+		return r.nudge(ctx, observed, live, write.notes())
+	}
 	if !write.Update {
 		return nil
 	}
 	work, err := write.Rendering.Manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
 	if err != nil {
 		return err
-	}
-	if write.Nudge {
-		render.Nudge(work)
 	}
 	if err := r.Client.Update(ctx, work); err != nil {
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
@@ -181,7 +221,8 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 	if err := r.Live.Get(ctx, key, existing); err != nil {
 		return r.unlessGone(err, "reading Work %s", key)
 	}
-	holder, err := r.holder(ctx, existing, observed)
+	look := &holderLook{r: r, observed: observed, gone: map[render.Owner]bool{}}
+	holder, err := look.holder(ctx, existing)
 	if err != nil {
 		return err
 	}
@@ -213,14 +254,14 @@ func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1
 	return work, r.written(observed, "reset", work, "")
 }
 
-// remove deletes a Work that is known to be ours: the UID says so.
+// remove deletes a Work that is known to be ours, or sees its deletion to its end.
 func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Removal) error {
 	work := removal.Work
 	switch {
 	case removal.Release:
 		return r.release(ctx, work)
-	case removal.Nudge != "":
-		return r.nudge(ctx, observed, removal)
+	case removal.Nudge:
+		return r.nudge(ctx, observed, work, removal.Notes)
 	case removal.Preserve != nil:
 		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"preserveResourcesOnDeletion":%t}}`, work.ResourceVersion, *removal.Preserve)
 		written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
@@ -235,7 +276,9 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 	if err := r.ledger.wrote(observed.Owner.UID, deleted); err != nil {
 		return err
 	}
-	if err := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID}); err != nil {
+	// The resourceVersion, because a policy's binding takes a Work over without
+	// changing its UID.
+	if err := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion}); err != nil {
 		r.ledger.gone(observed.Owner.UID, work)
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
@@ -243,17 +286,25 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 	return nil
 }
 
-// nudge makes Karmada attempt the deletion of a Work afresh.
-func (r *Reconciler) nudge(ctx context.Context, observed *Observed, removal *Removal) error {
-	work := removal.Work
-	nudged := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{SuspendDispatching: work.Spec.SuspendDispatching}}
-	render.Nudge(nudged)
+// notes are what a nudge leaves on a Work.
+func (w *Write) notes() map[string]string {
+	notes := map[string]string{}
+	maps.Copy(notes, w.Notes)
+	if w.Target.ReadySince != "" {
+		notes[propagationv1alpha1.ClusterReadySinceAnnotation] = w.Target.ReadySince
+	}
+	if w.Confirmed != "" {
+		notes[propagationv1alpha1.ConfirmedRevisionAnnotation] = w.Confirmed
+	}
+	return notes
+}
+
+// nudge makes Karmada attempt a Work afresh, or its deletion, and leaves notes on
+// it.
+func (r *Reconciler) nudge(ctx context.Context, observed *Observed, work *workv1alpha1.Work, notes map[string]string) error {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{
-			"resourceVersion": work.ResourceVersion,
-			"annotations":     map[string]any{propagationv1alpha1.ClusterReadySinceAnnotation: removal.Nudge},
-		},
-		"spec": map[string]any{"suspendDispatching": nudged.Spec.SuspendDispatching},
+		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "annotations": notes},
+		"spec":     map[string]any{"suspendDispatching": render.Nudged(work)},
 	})
 	if err != nil {
 		return fmt.Errorf("encoding the nudge of Work %s/%s: %w", work.Namespace, work.Name, err)

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,6 +92,11 @@ type Reconciler struct {
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
 	ledger  *ledger
+	// setbacks are the writes that the API server refused, conflicts the Works
+	// that somebody else holds, beaten the objects whose writes others beat.
+	setbacks  *setbacks
+	conflicts *conflicts
+	beaten    backoff
 	// recollections are, by object, what is remembered of its resource.
 	recollections sync.Map
 	// troubled are the objects of whose trouble an Event told.
@@ -124,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	r.require(object, observed)
 	result, err := r.apply(ctx, object, observed, plan)
 	if err != nil {
-		return again(err)
+		return r.again(request.NamespacedName, err)
 	}
 	if plan.RemoveFinalizer {
 		r.letGo(object, plan)
@@ -154,6 +160,9 @@ func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object,
 func (r *Reconciler) bury(key types.NamespacedName) {
 	r.forget(key)
 	r.ledger.forgetObject(key)
+	r.setbacks.forget(key)
+	r.conflicts.forget(key)
+	r.beaten.Forget(key)
 	r.statusWritten.Delete(key)
 	r.troubled.Delete(key)
 	r.aggregations.Delete(key)
@@ -277,5 +286,18 @@ func (r *Reconciler) pause(key types.NamespacedName) time.Duration {
 	return 0
 }
 
-// soon is when to look again at something that was not as it seemed.
-const soon = 50 * time.Millisecond
+// backoff tells how long to wait for the next attempt, longer each time until it
+// is told to forget.
+type backoff = workqueue.TypedRateLimiter[types.NamespacedName]
+
+// newBackoff waits for soon after the first write that another one has beaten,
+// and for maxSoon at most.
+func newBackoff() backoff {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](soon, maxSoon)
+}
+
+const (
+	// soon is when to look again at something that was not as it seemed.
+	soon    = 50 * time.Millisecond
+	maxSoon = 10 * time.Second
+)

@@ -45,7 +45,16 @@ const (
 	// ambiguous: Applied is True and the attempt at the present spec has begun,
 	// but which attempt the True came from cannot be told any more.
 	ambiguous evidence = "Ambiguous"
+	// recreated: Applied is True because Karmada has created an object anew that
+	// was deleted on the cluster. It did so from its cache of the Work, which may
+	// have been older than the present spec.
+	recreated evidence = "Recreated"
 )
+
+// reasonRecreated is the reason of Applied that Karmada's work status controller
+// sets, the second writer of the condition. The execution controller sets
+// another one, also over a True that stands already.
+const reasonRecreated = "ReCreateSuccessful"
 
 // evidenceOf reads the status of a Work.
 //
@@ -64,7 +73,9 @@ const (
 //   - Applied in front of Dispatching, or without it, was added by an attempt
 //     that had begun before.
 //
-// Karmada handles one Work in one attempt at a time, which completes the proof.
+// Karmada handles one Work in one attempt at a time, which completes the proof for
+// the execution controller. The work status controller sets Applied, too, when it
+// re-creates an object; it does so with a reason of its own, which proves nothing.
 func evidenceOf(work *workv1alpha1.Work) (evidence, *metav1.Condition) {
 	applied, dispatched := -1, -1
 	for i := range work.Status.Conditions {
@@ -88,6 +99,8 @@ func evidenceOf(work *workv1alpha1.Work) (evidence, *metav1.Condition) {
 		return premature, condition
 	case dispatched > applied:
 		return ambiguous, condition
+	case condition.Reason == reasonRecreated:
+		return recreated, condition
 	default:
 		return confirmed, condition
 	}

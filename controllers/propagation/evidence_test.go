@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -52,6 +53,8 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 			"Karmada sees more":         func(*rapid.T) { world.karmada.advance(world) },
 			"Karmada works":             func(t *rapid.T) { world.karmada.step(world, rapid.Bool().Draw(t, "fails")) },
 			"Karmada retries":           func(*rapid.T) { world.karmada.queued = true },
+			"the object is deleted":     func(*rapid.T) { world.recreator.deleted(world) },
+			"Karmada re-creates":        func(*rapid.T) { world.recreator.step(world) },
 			"all comes to rest": func(t *rapid.T) {
 				if err := world.settle(); err != nil {
 					t.Fatal(err)
@@ -69,7 +72,7 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 	})
 }
 
-// world is an API server with one Work, a member with one object, and two
+// world is an API server with one Work, a member with one object, and three
 // controllers.
 type world struct {
 	// versions are all that the Work ever was; the index is its resourceVersion.
@@ -77,8 +80,10 @@ type world struct {
 	content    int
 	member     string
 	readySince int
+	now        time.Time
 	our        us
 	karmada    karmada
+	recreator  recreator
 }
 
 func newWorld() *world {
@@ -114,7 +119,7 @@ func (w *world) cluster() Cluster {
 // lie tells what the controller would report that is not so.
 func (w *world) lie() error {
 	seen := w.versions[w.our.seen]
-	if proof, _ := evidenceOf(seen); proof == confirmed && render.Revision(seen) != w.member {
+	if proof, _ := evidenceOf(seen); proof == confirmed && render.Revision(seen) != w.member && !w.recreator.missing {
 		return fmt.Errorf("%s counts as confirmed, the member has %q", render.Revision(seen), w.member)
 	}
 	return nil
@@ -130,6 +135,7 @@ func (w *world) settle() error {
 		w.our.write(w)
 		w.karmada.advance(w)
 		w.karmada.step(w, false)
+		w.recreator.step(w)
 		if err := w.lie(); err != nil {
 			return err
 		}
@@ -167,8 +173,9 @@ func (u *us) decide(w *world) {
 	if len(u.pending) > 0 {
 		return
 	}
+	w.now = w.now.Add(time.Second)
 	observed := &Observed{
-		Now: time.Unix(0, 0), Resource: Resource{Revision: w.desired()},
+		Now: w.now, Resource: Resource{Revision: w.desired()},
 		Clusters: map[string]Cluster{"member": w.cluster()},
 	}
 	work := w.versions[u.seen]
@@ -186,13 +193,15 @@ func (u *us) decide(w *world) {
 			return reset, w.put(base, reset)
 		})
 	}
-	if write.Update {
+	if write.Nudge || write.Update {
 		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
 			updated := w.versions[base].DeepCopy()
-			setRevision(updated, revision)
 			render.Claim(updated, render.Owner{}, target)
 			if write.Nudge {
-				render.Nudge(updated)
+				updated.Spec.SuspendDispatching = render.Nudged(updated)
+				maps.Copy(updated.Annotations, write.notes())
+			} else {
+				setRevision(updated, revision)
 			}
 			return updated, w.put(base, updated)
 		})
@@ -273,11 +282,12 @@ func (k *karmada) step(w *world, fails bool) {
 		k.result = metav1.ConditionFalse
 		if !fails {
 			w.member = render.Revision(k.work)
+			w.recreator.missing = false
 			k.result = metav1.ConditionTrue
 		}
 		k.phase, k.tries = recording, 0
 	case recording:
-		k.record(w, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: k.result}, idle)
+		k.record(w, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: k.result, Reason: "Attempted"}, idle)
 		if k.phase == idle && k.result == metav1.ConditionFalse {
 			k.queued = true
 		}
@@ -290,7 +300,7 @@ func (k *karmada) record(w *world, condition metav1.Condition, next phase) {
 	cached := w.versions[k.seen].DeepCopy()
 	meta.SetStatusCondition(&cached.Status.Conditions, condition)
 	same := slices.EqualFunc(cached.Status.Conditions, w.versions[k.seen].Status.Conditions, func(a, b metav1.Condition) bool {
-		return a.Type == b.Type && a.Status == b.Status
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
 	})
 	if same || w.put(k.seen, cached) {
 		k.work, k.phase = cached, next
@@ -338,14 +348,44 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-func TestNudge(t *testing.T) {
-	for _, tc := range []struct{ before, after *bool }{
-		{nil, ptr.To(false)}, {ptr.To(false), nil}, {ptr.To(true), ptr.To(true)},
-	} {
-		work := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{SuspendDispatching: tc.before}}
-		render.Nudge(work)
-		if !equality.Semantic.DeepEqual(work.Spec.SuspendDispatching, tc.after) {
-			t.Errorf("Nudge(%v) = %v, want %v", tc.before, work.Spec.SuspendDispatching, tc.after)
+// recreator is the work status controller of Karmada v1.18, as far as it re-creates
+// what is deleted on the member. It reads the same cache as the execution controller.
+type recreator struct {
+	missing bool
+	phase   phase
+	work    *workv1alpha1.Work
+}
+
+// deleted takes the object off the member.
+func (r *recreator) deleted(w *world) {
+	if r.phase == idle && w.member != "" {
+		r.missing, r.phase, r.work = true, applying, w.versions[w.karmada.seen]
+	}
+}
+
+// step creates the object from the Work that was read when it was deleted, unless
+// it is there, and records that in any case.
+func (r *recreator) step(w *world) {
+	switch r.phase {
+	case applying:
+		if r.missing {
+			w.member, r.missing = render.Revision(r.work), false
+		}
+		r.phase = recording
+	case recording:
+		cached := w.versions[w.karmada.seen].DeepCopy()
+		meta.SetStatusCondition(&cached.Status.Conditions, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: reasonRecreated})
+		if w.put(w.karmada.seen, cached) {
+			r.phase = idle
+		}
+	}
+}
+
+func TestNudged(t *testing.T) {
+	for _, before := range []*bool{nil, ptr.To(false), ptr.To(true)} {
+		work := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{SuspendDispatching: before}}
+		if after := render.Nudged(work); equality.Semantic.DeepEqual(before, after) || ptr.Deref(after, false) {
+			t.Errorf("Nudged() = %v for %v, want another value that does not suspend", after, before)
 		}
 	}
 }

@@ -96,7 +96,13 @@ func lookupIn(indexer toolscache.Indexer) lookup {
 // come back under it and find Works of its earlier life; by its UID, because what
 // names the owner may be edited away; and by their own name, which is the same for
 // a resource on all clusters.
+//
+// A Work outside of the namespaces that Karmada keeps for clusters has none: no
+// cluster gets it, and tenants may write it, with any label.
 func keysOfWork(work client.Object) []string {
+	if !isExecutionSpace(work.GetNamespace()) {
+		return nil
+	}
 	owner := render.OwnerOf(work)
 	return []string{ownerUIDKey(owner.UID), ownerKey(owner), workNameKey(work.GetName())}
 }

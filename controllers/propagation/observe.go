@@ -24,7 +24,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +54,9 @@ type Observed struct {
 	Vanished bool
 	// Abandon lets go of clusters that are not Ready.
 	Abandon bool
+	// Retry is the user's request to attempt what clusters refuse; a new value is
+	// a new request.
+	Retry string
 
 	Resource Resource
 	// Dependencies says how the resources fare that follow this one.
@@ -68,6 +70,8 @@ type Observed struct {
 	// workName is the name of the wanted Works, the same on every cluster.
 	// Karmada's hash in it takes microseconds, and is asked for many times.
 	workName string
+	// identity tells the named resource from others whose Works have that name.
+	identity string
 	// Clusters has the state of every cluster that is named or has a Work.
 	Clusters map[string]Cluster
 	// Works are the compact Works of the object.
@@ -77,6 +81,10 @@ type Observed struct {
 	Lost map[string]time.Time
 	// Holders says, by cluster, who else holds the Work that the object wants.
 	Holders map[string]string
+	// ConflictPoll is when to look again at Works that somebody else holds.
+	ConflictPoll time.Duration
+	// Setbacks are, by cluster, the writes that the API server refused last.
+	Setbacks map[string]Setback
 }
 
 // Cluster is the state of a member cluster.
@@ -131,6 +139,8 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		Deleting:     object.GetDeletionTimestamp() != nil,
 		HasFinalizer: controllerutil.ContainsFinalizer(object, propagationv1alpha1.CleanupFinalizer),
 		Abandon:      object.GetAnnotations()[propagationv1alpha1.AbandonUnreachableAnnotation] == "true",
+		Retry:        object.GetAnnotations()[propagationv1alpha1.RetryAnnotation],
+		Setbacks:     r.setbacks.of(client.ObjectKeyFromObject(object)),
 		Clusters:     map[string]Cluster{},
 		Holders:      map[string]string{},
 		Lost:         map[string]time.Time{},
@@ -211,8 +221,8 @@ func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]
 	}
 	r.ledger.amend(owner.UID, works)
 	for key, work := range works {
-		if bindingOf(work) != "" {
-			// A policy has taken it over; it is theirs now.
+		if takenOver(work) != "" {
+			// It is theirs now.
 			delete(works, key)
 		}
 	}
@@ -278,6 +288,7 @@ func (o *Observed) target() {
 	}
 	clusters := make([]string, 0, len(o.Spec.Clusters)+len(o.Selected))
 	o.workName = names.GenerateWorkName(o.Spec.Resource.Kind, o.Spec.Resource.Name, o.Owner.Namespace)
+	o.identity = render.Identity(schema.FromAPIVersionAndKind(o.Spec.Resource.APIVersion, o.Spec.Resource.Kind).GroupKind(), o.Spec.Resource.Name)
 	for i := range o.Spec.Clusters {
 		clusters = append(clusters, o.Spec.Clusters[i].Name)
 	}
@@ -298,110 +309,10 @@ func (o *Observed) target() {
 	}
 }
 
-// observeHolders finds out, for each wanted Work that is not ours, whether
-// somebody else holds it.
-func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) error {
-	for _, target := range observed.Targets {
-		if observed.work(target.Cluster) != nil || !observed.Clusters[target.Cluster].Exists {
-			continue
-		}
-		holder, err := r.holderOf(ctx, observed, target.Cluster)
-		if err != nil {
-			return err
-		}
-		if holder == "" && observed.Resource.ClaimedBy != "" {
-			holder = observed.Resource.ClaimedBy
-		}
-		if holder != "" {
-			observed.Holders[target.Cluster] = holder
-		}
-		if at := r.ledger.lost(observed.workKey(target.Cluster)); !at.IsZero() {
-			observed.Lost[target.Cluster] = at
-		}
-	}
-	return nil
-}
-
-// holderOf says who holds the wanted Work of a cluster; empty when nobody is
-// known to. Works without our label are not cached: they are looked at live,
-// and only where the last attempt met one.
-func (r *Reconciler) holderOf(ctx context.Context, observed *Observed, cluster string) (string, error) {
-	key := observed.workKey(cluster)
-	work := &workv1alpha1.Work{}
-	err := r.Client.Get(ctx, key, work)
-	if apierrors.IsNotFound(err) && wasConflict(observed.Status, cluster) {
-		err = r.Live.Get(ctx, key, work)
-	}
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading Work %s: %w", key, err)
-	}
-	holder, err := r.holder(ctx, work, observed)
-	if err == nil && holder == "" {
-		// Nobody's, or our own of an earlier life: taken up as it is.
-		compact, err := render.Compact(work.DeepCopy())
-		if err != nil {
-			return "", err
-		}
-		observed.Works[key], _ = compact.(*workv1alpha1.Work)
-	}
-	return holder, err
-}
-
-// holder says who holds a Work; empty when it is free for the owner to take.
-func (r *Reconciler) holder(ctx context.Context, work *workv1alpha1.Work, observed *Observed) (string, error) {
-	if binding := bindingOf(work); binding != "" {
-		// A user knows the policy, not the binding that Karmada made for it.
-		return cmp.Or(observed.Resource.ClaimedBy, binding), nil
-	}
-	holder, owner := render.OwnerOf(work), observed.Owner
-	switch {
-	case holder.Kind == kindDependency && owner.Kind != kindDependency:
-		// Who names a resource goes before those whom it only follows.
-		return "", nil
-	case holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name:
-		return "", nil
-	case holder.Name == "" && render.Renders(work, observed.Resource.UID):
-		// Ours, with all that says so stripped off its metadata.
-		return "", nil
-	case holder.Name == "":
-		return "Karmada or another controller", nil
-	}
-	name := fmt.Sprintf("%s %s", holder.Kind, names.NamespacedKey(holder.Namespace, holder.Name))
-	known := r.newOf(holder.Kind)
-	if known == nil {
-		return name, nil
-	}
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: holder.Namespace, Name: holder.Name}, known)
-	if apierrors.IsNotFound(err) || err == nil && known.GetUID() != holder.UID {
-		// Its owner is gone and left it behind, by losing its finalizer.
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading %s, which holds Work %s/%s: %w", name, work.Namespace, work.Name, err)
-	}
-	return name, nil
-}
-
-// bindingOf names the binding that a Work belongs to; empty when it belongs to
-// none.
-func bindingOf(work *workv1alpha1.Work) string {
-	for _, kind := range bindingKinds {
-		if work.Labels[kind.label] == "" {
-			continue
-		}
-		name := names.NamespacedKey(work.Annotations[kind.namespace], work.Annotations[kind.name])
-		return kind.kind + " " + name
-	}
-	return ""
-}
-
-func wasConflict(status *propagationv1alpha1.PropagationStatus, cluster string) bool {
-	return slices.ContainsFunc(status.Clusters, func(row propagationv1alpha1.ClusterStatus) bool {
-		return row.Name == cluster && row.Reason == propagationv1alpha1.ReasonConflict
-	})
+// isExecutionSpace reports whether Karmada keeps a namespace for the Works of a
+// cluster.
+func isExecutionSpace(namespace string) bool {
+	return strings.HasPrefix(namespace, names.ExecutionSpacePrefix)
 }
 
 func clusterOf(namespace string) string {

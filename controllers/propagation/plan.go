@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,7 @@ import (
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -42,8 +44,6 @@ const (
 	// restoreDelay is how long after somebody else has deleted a Work it is
 	// restored. It exceeds the interval at which karmadactl unregister looks.
 	restoreDelay = 3 * time.Second
-	// conflictPoll is how often a Work that somebody else holds is looked at.
-	conflictPoll = 3 * time.Second
 	// requirementPoll is how often it is looked whether it is known by now what
 	// follows every object.
 	requirementPoll = 2 * time.Second
@@ -64,8 +64,11 @@ type Plan struct {
 	AddFinalizer bool
 	// Writes are creations and changes of Works, one per cluster at most.
 	Writes []Write
-	// Removals are done once all Writes have been.
+	// Removals are done once the Writes for the same cluster have been.
 	Removals []Removal
+	// HeldBack says, by cluster, what the API server has refused a moment ago and
+	// is not tried again yet.
+	HeldBack map[string]error
 	// RemoveFinalizer lets the object go.
 	RemoveFinalizer bool
 	// Abandoned are the clusters left behind by letting it go.
@@ -84,8 +87,11 @@ type Write struct {
 	Reset bool
 	// Update writes metadata and spec.
 	Update bool
-	// Nudge makes the spec differ although its meaning does not.
+	// Nudge makes the spec differ although its meaning does not, so that Karmada
+	// attempts the Work afresh. It goes without Update.
 	Nudge bool
+	// Notes are annotations that the nudge leaves on the Work.
+	Notes map[string]string
 	// Confirmed is the revision that the cluster is known to run.
 	Confirmed string
 	// Rendering is what is written.
@@ -99,9 +105,9 @@ type Removal struct {
 	// Preserve, if set, is written to the Work first: what becomes of the
 	// member's object is decided by the Work that is deleted.
 	Preserve *bool
-	// Nudge makes Karmada attempt the deletion afresh, because the cluster is
-	// Ready since this time.
-	Nudge string
+	// Nudge makes Karmada attempt the deletion afresh, and leaves Notes.
+	Nudge bool
+	Notes map[string]string
 	// Release drops Karmada's finalizer from a Work that is being deleted,
 	// because Karmada would not: only ever of a Work whose object is to stay.
 	Release bool
@@ -146,7 +152,7 @@ func NewPlan(observed *Observed) *Plan {
 // planTarget decides what the Work of one cluster needs.
 func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	if _, held := observed.Holders[target.Cluster]; held {
-		plan.wait(conflictPoll)
+		plan.wait(observed.ConflictPoll)
 		return
 	}
 	cluster, rendering := observed.Clusters[target.Cluster], observed.Resource.on(target.Cluster)
@@ -169,16 +175,89 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		plan.wait(restores(observed, target.Cluster))
 	case work == nil:
 		if cluster.API != clusterv1alpha1.APIDisabled {
-			plan.Writes = append(plan.Writes, Write{Target: target, Rendering: rendering, Update: true})
+			plan.write(observed, Write{Target: target, Rendering: rendering, Update: true})
 		}
 	case work.DeletionTimestamp != nil:
-		// It is re-created when it is gone.
+		// It is created anew when it is gone.
+		planEnd(observed, plan, target.Cluster, work)
+	case observed.holdsAnother(work):
+		planRemoval(observed, plan, observed.workKey(target.Cluster))
+	case wantsReplacement(observed, target, work):
+		plan.remove(observed, replacement(target.Cluster, work))
 	default:
 		if write, needed := planWrite(observed, target, rendering, work); needed {
-			plan.Writes = append(plan.Writes, write)
+			plan.write(observed, write)
 		}
 		plan.wait(refusalSettles(observed.Now, work))
+		if due, retried := retryIn(observed, target, work); retried {
+			plan.wait(due)
+		}
 	}
+}
+
+// write adds a write, unless the API server has refused the same a moment ago.
+func (p *Plan) write(observed *Observed, write Write) {
+	if !p.holdsBack(observed, write.Target.Cluster, write.what(observed)) {
+		p.Writes = append(p.Writes, write)
+	}
+}
+
+// remove adds a removal, unless the API server has refused one a moment ago.
+func (p *Plan) remove(observed *Observed, removal Removal) {
+	if !p.holdsBack(observed, removal.Cluster, removal.what()) {
+		p.Removals = append(p.Removals, removal)
+	}
+}
+
+// holdsBack reports whether the API server has refused something a moment ago,
+// and notes it.
+func (p *Plan) holdsBack(observed *Observed, cluster, what string) bool {
+	setback, found := observed.Setbacks[cluster]
+	if !found || setback.What != what || !setback.Until.After(observed.Now) {
+		return false
+	}
+	if p.HeldBack == nil {
+		p.HeldBack = map[string]error{}
+	}
+	p.HeldBack[cluster] = setback.Err
+	p.wait(setback.Until.Sub(observed.Now))
+	return true
+}
+
+// holdsAnother reports whether the Work on a cluster holds another object than
+// the one that the spec names: one with the same name in another API group, or
+// one whose name differs in case only. A template that is served in two groups
+// is one object, with one UID.
+func (o *Observed) holdsAnother(work *workv1alpha1.Work) bool {
+	held := render.IdentityOf(work)
+	return held != "" && held != o.identity && (o.Resource.UID == "" || render.TemplateUID(work) != o.Resource.UID)
+}
+
+// wantsReplacement reports whether a cluster cannot make the object of a deleted
+// resource into that of the one which was created under its name since, and the
+// object may be deleted and created anew.
+func wantsReplacement(observed *Observed, target render.Target, work *workv1alpha1.Work) bool {
+	supersedes, replaceable := render.Supersedes(work)
+	return supersedes && replaceable && !target.Suspend && observed.Clusters[target.Cluster].Ready &&
+		render.Revision(work) == observed.Resource.on(target.Cluster).Revision && isRefusedAsInvalid(observed.Now, work)
+}
+
+// isRefusedAsInvalid reports whether a cluster has refused a Work because the
+// object that it has cannot be changed like that. All that Kubernetes' validation
+// refuses is worded like this, immutable fields among them.
+func isRefusedAsInvalid(now time.Time, work *workv1alpha1.Work) bool {
+	proof, applied := evidenceOf(work)
+	return proof == refused && refusalSettles(now, work) == 0 && strings.Contains(applied.Message, " is invalid: ")
+}
+
+// replacement removes a Work so that the object goes, whatever the spec says of
+// objects that are withdrawn: this one is not withdrawn.
+func replacement(cluster string, work *workv1alpha1.Work) Removal {
+	removal := Removal{Cluster: cluster, Work: work}
+	if ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+		removal.Preserve = ptr.To(false)
+	}
+	return removal
 }
 
 // restores tells how long a Work that somebody else has deleted is not
@@ -210,13 +289,17 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 		// once the True that is not its own is out of the way.
 		write.Reset = true
 	case proof == ambiguous:
-		write.Reset, write.Update, write.Nudge = true, true, true
+		write.Reset, write.Nudge = true, true
 	case suspended:
 		// Nothing is attempted, whatever is written.
 	case attemptMissing(work), proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work):
-		write.Update, write.Nudge = true, true
+		write.Nudge = true
+	default:
+		due, retried := retryIn(observed, target, work)
+		write.Nudge = retried && due == 0
+		write.Notes = retryNotes(observed, work)
 	}
-	return write, write.Reset || write.Update
+	return write, write.Reset || write.Update || write.Nudge
 }
 
 // contactRegained tells whether the cluster became Ready after the Work was
@@ -279,32 +362,49 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 	if preserve != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
 		removal.Preserve = &preserve
 	}
-	plan.Removals = append(plan.Removals, removal)
+	plan.remove(observed, removal)
 }
 
-// planEnd sees to it that the deletion of a Work comes to its end.
+// planEnd sees a deletion of a Work to its end.
 //
 // Karmada backs off, up to 1000 s, from a deletion that the cluster was not
 // Ready for: it is nudged when the cluster is Ready again.
 //
-// A Work whose object is to stay is released when Karmada does not: it waits for ever for an object that is missing on the
-// member or that it does not manage (karmada#7463). The second is no rare case:
-// Karmada takes its mark off the object before it takes its finalizer off the
-// Work, and when that second write meets a conflict, it starts over and finds
-// an object without its mark.
+// A Work whose object is to stay is released when Karmada does not release it: it
+// waits for ever for an object that is missing on the member or that it does not
+// manage (karmada#7463). The second is no rare case: Karmada takes its marks off
+// the object before it takes its finalizer off the Work, and when that second
+// write meets a conflict, it starts over and finds an object without marks. While
+// the cluster is out of reach, nothing is released: the marks would stay on the
+// object, and with them anybody could take it over.
 func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
-	if state := observed.Clusters[cluster]; contactRegained(state, work) && state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
-		plan.Removals = append(plan.Removals, Removal{Cluster: cluster, Work: work, Nudge: state.ReadySince})
+	state, nudged := observed.Clusters[cluster], attemptsOf(work)
+	nudge := Removal{Cluster: cluster, Work: work, Nudge: true, Notes: map[string]string{
+		propagationv1alpha1.ClusterReadySinceAnnotation: state.ReadySince,
+		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now),
+	}}
+	if contactRegained(state, work) && state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
+		plan.remove(observed, nudge)
 		return
 	}
-	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || len(work.Finalizers) == 0 {
+	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) ||
+		!state.Exists || !state.Ready {
 		return
 	}
-	if left := work.DeletionTimestamp.Add(releaseTime).Sub(observed.Now); left > 0 {
+	since := work.DeletionTimestamp.Time
+	switch {
+	case nudged.at.After(since):
+		since = nudged.at
+	case since.After(observed.Now.Add(releaseTime)):
+		// The clock of the API server is ahead: from the nudge on, ours counts.
+		plan.remove(observed, nudge)
+		return
+	}
+	if left := remaining(observed.Now, since, releaseTime); left > 0 {
 		plan.wait(left)
 		return
 	}
-	plan.Removals = append(plan.Removals, Removal{Cluster: cluster, Work: work, Release: true})
+	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true})
 }
 
 // settles tells how long the deletion of a Work has to wait; 0 when it need
@@ -322,10 +422,10 @@ func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.D
 		return 0
 	}
 	since := work.CreationTimestamp.Time
-	if applied != nil && applied.LastTransitionTime.After(since) {
+	if applied != nil && applied.LastTransitionTime.After(since) && !applied.LastTransitionTime.After(observed.Now) {
 		since = applied.LastTransitionTime.Time
 	}
-	return max(0, since.Add(settleTime).Sub(observed.Now))
+	return remaining(observed.Now, since, settleTime)
 }
 
 // refusalGrace is how long a refusal is taken for a flap.
@@ -339,5 +439,5 @@ func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
 	if proof != refused {
 		return 0
 	}
-	return max(0, applied.LastTransitionTime.Add(refusalGrace).Sub(now))
+	return remaining(now, applied.LastTransitionTime.Time, refusalGrace)
 }

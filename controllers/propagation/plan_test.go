@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func scene(clusters []string, options ...sceneOption) *Observed {
 		Status:   &propagationv1alpha1.PropagationStatus{},
 		Resource: Resource{Revision: current},
 		Clusters: map[string]Cluster{}, Holders: map[string]string{},
-		Works: map[types.NamespacedName]*workv1alpha1.Work{},
+		Works: map[types.NamespacedName]*workv1alpha1.Work{}, ConflictPoll: minConflictPoll,
 	}
 	for _, name := range clusters {
 		spec.Clusters = append(spec.Clusters, propagationv1alpha1.TargetCluster{Name: name})
@@ -166,7 +167,7 @@ func steps(plan *Plan) []string {
 	}
 	for _, removal := range plan.Removals {
 		verb := map[bool]string{true: "release", false: "delete"}[removal.Release]
-		if removal.Nudge != "" {
+		if removal.Nudge {
 			verb = "nudge the deletion on"
 		}
 		if removal.Preserve != nil {
@@ -374,6 +375,10 @@ func carryOut(observed *Observed, plan *Plan) {
 			work.Status.Conditions = resetConditions(work, now)
 			work.Generation--
 		}
+		if write.Nudge {
+			maps.Copy(work.Annotations, write.notes())
+			work.Generation++
+		}
 		if write.Update {
 			render.Claim(work, observed.Owner, write.Target)
 			setRevision(work, observed.Resource.Revision)
@@ -382,8 +387,8 @@ func carryOut(observed *Observed, plan *Plan) {
 		}
 	}
 	for _, removal := range plan.Removals {
-		if removal.Nudge != "" {
-			removal.Work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = removal.Nudge
+		if removal.Nudge {
+			maps.Copy(removal.Work.Annotations, removal.Notes)
 			continue
 		}
 		delete(observed.Works, types.NamespacedName{Namespace: removal.Work.Namespace, Name: removal.Work.Name})

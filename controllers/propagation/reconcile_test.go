@@ -92,7 +92,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
 		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}),
 		Recorder:    b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
+		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
 	b.Reconciler.works = func(key string) ([]client.Object, error) {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}
@@ -202,9 +202,14 @@ func (b *bench) settle(t *testing.T) {
 	t.Helper()
 	for range 20 {
 		before := len(b.writes)
-		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
-		if err == nil && result.RequeueAfter != soon && len(b.writes) == before {
+		_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		refused := b.setbacks.of(web)
+		if err == nil && b.beaten.NumRequeues(web) == 0 && len(refused) == 0 && len(b.writes) == before {
 			return
+		}
+		for cluster, setback := range refused {
+			setback.Until = time.Time{}
+			b.setbacks.byObject[web][cluster] = setback
 		}
 		// What is held back to gather status writes is not waited for here.
 		b.statusWritten.Delete(web)

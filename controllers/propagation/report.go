@@ -29,6 +29,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,7 +64,7 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	if hold > 0 {
 		plan.wait(hold)
 	} else if err := r.writeStatus(ctx, object, status); err != nil {
-		return again(err)
+		return r.again(client.ObjectKeyFromObject(object), err)
 	}
 	early, err := r.aggregate(ctx, object, observed)
 	if err != nil {
@@ -154,29 +155,34 @@ func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *pro
 	return nil
 }
 
-// next says when to look again, and what went wrong.
+// next says when to look again, and what went wrong. What goes wrong with a part
+// of an object keeps the timers of the rest.
 func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
 	if problem := observed.Resource.Problem; problem != nil {
 		reconcileErrors.WithLabelValues(r.Kind, problem.Reason).Inc()
 		switch {
-		case problem.Err != nil:
+		case problem.Err != nil && plan.Wait == 0:
 			return ctrl.Result{}, problem.Err
-		case problem.Stalled && problem.Poll == 0:
+		case problem.Err != nil:
+			plan.wait(kindPoll)
+		case problem.Stalled && plan.Wait == 0:
 			return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
 		}
 	}
-	if err := failure(result); err != nil {
-		reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
-		return ctrl.Result{}, err
+	key := observed.key()
+	for cluster := range result.Failures {
+		plan.wait(max(soon, r.setbacks.of(key)[cluster].Until.Sub(r.Clock.Now())))
 	}
 	if result.Retry {
-		plan.wait(soon)
+		plan.wait(r.beaten.When(key))
+	} else {
+		r.beaten.Forget(key)
 	}
 	if result.Homeless {
 		plan.wait(homelessPoll)
 	}
 	if len(result.Holders) > 0 {
-		plan.wait(conflictPoll)
+		plan.wait(minConflictPoll)
 	}
 	if r.ledger.pending(observed.Owner.UID) {
 		plan.wait(ledgerTTL)
@@ -195,10 +201,10 @@ func failure(result *Outcome) error {
 }
 
 // again takes a write that was beaten by another for what it is: no failure,
-// but a reason to look again.
-func again(err error) (ctrl.Result, error) {
+// but a reason to look again, later each time.
+func (r *Reconciler) again(key types.NamespacedName, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: soon}, nil
+		return ctrl.Result{RequeueAfter: r.beaten.When(key)}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

@@ -117,10 +117,35 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
 	case work == nil:
 		return absentRow(observed, cluster, name)
+	case observed.holdsAnother(work):
+		return anotherRow(observed, cluster, name, work)
+	case wasReplaced(work):
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying,
+			"the cluster has the object of the deleted resource and cannot change it into the new one; it is deleted there and created anew")
 	case work.DeletionTimestamp != nil:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
 	}
 	return workRow(observed, target, work)
+}
+
+// wasReplaced reports whether a Work is being deleted so that the cluster gets
+// the object of the resource that was created anew.
+func wasReplaced(work *workv1alpha1.Work) bool {
+	supersedes, replaceable := render.Supersedes(work)
+	return work.DeletionTimestamp != nil && supersedes && replaceable
+}
+
+// anotherRow is the row of a cluster whose Work still holds the resource that
+// was named before.
+func anotherRow(observed *Observed, cluster Cluster, name string, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	if observed.Resource.Problem != nil {
+		return absentRow(observed, cluster, name)
+	}
+	message := "the resource that was named before is removed from the cluster first"
+	if work.DeletionTimestamp == nil {
+		message = "the resource that was named before has the same Work; it is about to be removed from the cluster"
+	}
+	return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, message)
 }
 
 const deletedByOthers = "the Work was deleted by somebody else; it is restored when that is done"
@@ -159,10 +184,22 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 	case target.Suspend:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended, "propagation to the cluster is suspended; the current revision waits")
 	case proof == refused && refusalSettles(observed.Now, work) == 0:
-		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, applied.Message)
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, refusal(observed, work, applied.Message))
+	case proof == recreated:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the object was deleted on the cluster and Karmada has re-created it; waiting for the cluster to confirm the current revision")
 	default:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "waiting for the cluster to confirm the current revision")
 	}
+}
+
+// refusal is why a cluster refuses a Work.
+func refusal(observed *Observed, work *workv1alpha1.Work, message string) string {
+	supersedes, replaceable := render.Supersedes(work)
+	if supersedes && !replaceable && isRefusedAsInvalid(observed.Now, work) {
+		return fmt.Sprintf("the cluster has the %s of the deleted resource, which cannot change into the new one and may hold data, so it is not replaced; delete it on the cluster, or take the cluster off the object and add it again: %s",
+			observed.Spec.Resource.Kind, message)
+	}
+	return message
 }
 
 // confirmedRow is the row of a cluster that has confirmed what its Work says.

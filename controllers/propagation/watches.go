@@ -153,6 +153,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Clock:         clock.RealClock{},
 			writers:       writers,
 			ledger:        newLedger(clock.RealClock{}),
+			setbacks:      newSetbacks(),
+			conflicts:     newConflicts(),
+			beaten:        newBackoff(),
 			gauges:        newGauges(kind),
 			requirements:  required,
 			works:         works,
@@ -179,7 +182,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 	crds := &metav1.PartialObjectMetadata{}
 	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	return made.
-		Watches(&workv1alpha1.Work{}, r.onWork()).
+		Watches(&workv1alpha1.Work{}, r.onWork(), builder.WithPredicates(ofClusters)).
 		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
 		WatchesMetadata(crds, r.onCRD()).
 		Watches(&policyv1alpha1.OverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
@@ -250,6 +253,9 @@ func intentChanged(before, after client.Object) bool {
 		!slices.Equal(before.GetFinalizers(), after.GetFinalizers()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
+
+// ofClusters drops Works that are for no cluster, which tenants may write.
+var ofClusters = predicate.NewPredicateFuncs(func(work client.Object) bool { return isExecutionSpace(work.GetNamespace()) })
 
 // clusterChanged drops the heartbeats of clusters.
 var clusterChanged = predicate.Funcs{
@@ -348,6 +354,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 			wake(deleted.Object, queue, priorityReport)
 			for _, request := range r.find(ctx, workNameKey(deleted.Object.GetName())) {
 				if owner.Kind != r.Kind || owner.Namespace != request.Namespace || owner.Name != request.Name {
+					r.conflicts.forget(request.NamespacedName)
 					queue.Add(request)
 				}
 			}

@@ -46,7 +46,7 @@ func TestLooksAreRanked(t *testing.T) {
 	defer queue.ShutDown()
 	r := &Reconciler{Kind: "DirectPropagation"}
 	work := func(owner string) *workv1alpha1.Work {
-		return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Annotations: map[string]string{
 			propagationv1alpha1.OwnerKindAnnotation: r.Kind, propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: owner,
 		}}}
 	}
@@ -120,7 +120,7 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 	key := client.ObjectKeyFromObject(work)
 	for kind, wantLost := range map[string]bool{kindDependency: true, "DirectPropagation": false, "ClusterDirectPropagation": false} {
 		queue := priorityqueue.New[reconcile.Request]("test")
-		r := &Reconciler{Kind: kind, ledger: newLedger(passive), requirements: newRequirements()}
+		r := &Reconciler{Kind: kind, ledger: newLedger(passive), conflicts: newConflicts(), requirements: newRequirements()}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
 		r.onWork().Delete(t.Context(), event.DeleteEvent{Object: work}, queue)
 		if lost := !r.ledger.lost(key).IsZero(); lost != wantLost {

@@ -46,14 +46,14 @@ func Compact(object any) (any, error) {
 		return object, nil
 	}
 	work.ManagedFields = nil
-	revision, generation, uid := "", "", ""
+	found := inspection{}
 	if len(work.Spec.Workload.Manifests) == 1 {
 		// A manifest that cannot be read has no revision and so is never right.
-		revision, generation, uid, _ = inspect(work.Spec.Workload.Manifests[0].Raw,
+		found, _ = inspect(work.Spec.Workload.Manifests[0].Raw,
 			work.Namespace, work.Name, work.Labels[workv1alpha2.WorkPermanentIDLabel])
 	}
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{
-		RawExtension: runtime.RawExtension{Raw: []byte(compactPrefix + revision + " " + generation + " " + uid)},
+		RawExtension: runtime.RawExtension{Raw: []byte(compactPrefix + found.words())},
 	}}
 	for i := range work.Status.ManifestStatuses {
 		compactStatus(&work.Status.ManifestStatuses[i])
@@ -105,6 +105,34 @@ func Revision(work *workv1alpha1.Work) string { return compacted(work, 0) }
 // TemplateUID is the UID of the resource that the manifest of a compact Work
 // was rendered from.
 func TemplateUID(work *workv1alpha1.Work) types.UID { return types.UID(compacted(work, 2)) }
+
+// IdentityOf is the identity of the object that a compact Work holds, in the
+// form of Identity; empty when the Work holds anything but one readable manifest.
+func IdentityOf(work *workv1alpha1.Work) string {
+	word := compacted(work, 3)
+	return word[:min(len(word), identityLength)]
+}
+
+// IsIrreplaceable reports whether the object that a compact Work holds must not
+// be deleted in order to be created anew, because it holds data or other objects.
+func IsIrreplaceable(work *workv1alpha1.Work) bool {
+	return strings.Contains(compacted(work, 3)[len(IdentityOf(work)):], flagIrreplaceable)
+}
+
+// IsRewritten reports whether a controller of Karmada has written its own
+// manifest into a Work, compact or not. Karmada's namespace synchronization, for
+// one, writes into every Work of the name that it derives, and leaves no other
+// trace.
+func IsRewritten(work *workv1alpha1.Work) bool {
+	if isCompact(work) {
+		return strings.Contains(compacted(work, 3)[len(IdentityOf(work)):], flagRewritten)
+	}
+	if len(work.Spec.Workload.Manifests) != 1 {
+		return false
+	}
+	found, err := inspect(work.Spec.Workload.Manifests[0].Raw, "", "", "")
+	return err == nil && strings.Contains(found.flags, flagRewritten)
+}
 
 // TemplateGeneration is the generation of the resource that the manifest of a
 // compact Work was rendered from; 0 when the kind counts none.
@@ -160,7 +188,7 @@ func isCompact(work *workv1alpha1.Work) bool {
 }
 
 // compacted returns one of the words of a compact payload: the revision, the
-// template's generation, its UID.
+// template's generation, its UID, the identity of the object with its flags.
 func compacted(work *workv1alpha1.Work, word int) string {
 	if !isCompact(work) {
 		return ""

@@ -87,7 +87,8 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 	if err != nil {
 		return nil, err
 	}
-	manifest.Revision, _, _, err = inspect(payload, "", "", "")
+	found, err := inspect(payload, "", "", "")
+	manifest.Revision = found.revision
 	return manifest, err
 }
 
@@ -114,18 +115,38 @@ func (m *Manifest) payload(workNamespace, permanentID string) ([]byte, error) {
 	return payload, nil
 }
 
-// inspect returns the revision of a manifest, and the generation and the UID of
-// the template that it was rendered from. What names the Work that holds the manifest is left out of
-// the revision if it is right, so that it is the same on every cluster, and
-// stays in if it is wrong, so that the difference shows.
-func inspect(payload []byte, workNamespace, workName, permanentID string) (revision, generation, uid string, err error) {
+// inspection is what a payload says about itself.
+type inspection struct {
+	// revision is the content hash, generation and uid are those of the template.
+	revision, generation, uid string
+	// identity names the object; flags are letters, one for each property that holds.
+	identity, flags string
+}
+
+const (
+	// flagIrreplaceable marks an object that holds data or other objects.
+	flagIrreplaceable = "!"
+	// flagRewritten marks a manifest that a controller of Karmada has put into the Work.
+	flagRewritten = "~"
+)
+
+// words is the inspection in the form that a compact Work keeps.
+func (i inspection) words() string {
+	return strings.Join([]string{i.revision, i.generation, i.uid, i.identity + i.flags}, " ")
+}
+
+// inspect reads a payload. What names the Work that holds the manifest is left
+// out of the revision if it is right, so that it is the same on every cluster,
+// and stays in if it is wrong, so that the difference shows.
+func inspect(payload []byte, workNamespace, workName, permanentID string) (inspection, error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(payload, &content); err != nil {
-		return "", "", "", fmt.Errorf("decoding a manifest: %w", err)
+		return inspection{}, fmt.Errorf("decoding a manifest: %w", err)
 	}
 	metadata, _ := content["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
+	found := identify(content, annotations)
 	omit(annotations, workv1alpha2.WorkNamespaceAnnotation, workNamespace)
 	omit(labels, workv1alpha2.WorkPermanentIDLabel, permanentID)
 	if workName != "" {
@@ -133,15 +154,38 @@ func inspect(payload []byte, workNamespace, workName, permanentID string) (revis
 	} else {
 		delete(annotations, workv1alpha2.WorkNameAnnotation)
 	}
-	generation, _ = annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey].(string)
-	uid, _ = annotations[workv1alpha2.ResourceTemplateUIDAnnotation].(string)
-
 	canonical, err := json.Marshal(content)
 	if err != nil {
-		return "", "", "", fmt.Errorf("encoding a manifest: %w", err)
+		return inspection{}, fmt.Errorf("encoding a manifest: %w", err)
 	}
 	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:8]), generation, uid, nil
+	found.revision = hex.EncodeToString(sum[:8])
+	return found, nil
+}
+
+// identify reads from a payload which object it is and what is special about it.
+func identify(content, annotations map[string]any) inspection {
+	object := &unstructured.Unstructured{Object: content}
+	found := inspection{identity: Identity(object.GroupVersionKind().GroupKind(), object.GetName())}
+	found.generation, _ = annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey].(string)
+	found.uid, _ = annotations[workv1alpha2.ResourceTemplateUIDAnnotation].(string)
+	if isIrreplaceable(object) {
+		found.flags += flagIrreplaceable
+	}
+	if isRewritten(annotations) {
+		found.flags += flagRewritten
+	}
+	return found
+}
+
+// isRewritten reports whether a manifest is one that a controller of Karmada makes
+// for itself. All that Karmada makes for a binding, and all that this package makes,
+// says how conflicts are resolved; nothing else does.
+func isRewritten(annotations map[string]any) bool {
+	_, named := annotations[workv1alpha2.WorkNameAnnotation]
+	_, rendered := annotations[workv1alpha2.ResourceTemplateUIDAnnotation]
+	_, resolved := annotations[workv1alpha2.ResourceConflictResolutionAnnotation]
+	return named && rendered && !resolved
 }
 
 func omit(values map[string]any, key, expected string) {

@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,10 +94,38 @@ func (m *Manifest) UpdatedWork(live *workv1alpha1.Work, owner Owner, target Targ
 	if confirmed != "" {
 		work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = confirmed
 	}
+	delete(work.Annotations, propagationv1alpha1.AttemptsAnnotation)
+	m.supersede(work, live)
 	if work.Labels[workv1alpha2.WorkPermanentIDLabel] == "" {
 		work.Labels[workv1alpha2.WorkPermanentIDLabel] = uuid.NewString()
 	}
 	return work, m.fill(work, target)
+}
+
+// supersede notes on a Work that the cluster may still have the object of an
+// earlier life of the resource, until the cluster has confirmed one of this life.
+func (m *Manifest) supersede(work, live *workv1alpha1.Work) {
+	before, confirmed := TemplateUID(live), work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]
+	switch {
+	case before == "":
+		// Nobody knows what the Work held.
+	case before != m.object.GetUID():
+		value := string(before)
+		if IsIrreplaceable(live) || strings.HasSuffix(work.Annotations[propagationv1alpha1.SupersedesAnnotation], flagIrreplaceable) {
+			value += flagIrreplaceable
+		}
+		work.Annotations[propagationv1alpha1.SupersedesAnnotation] = value
+	case confirmed == Revision(live):
+		delete(work.Annotations, propagationv1alpha1.SupersedesAnnotation)
+	}
+}
+
+// Supersedes reports whether the cluster may have an object of an earlier life of
+// the resource that a compact Work holds, and whether it may be deleted in order
+// to create the new one.
+func Supersedes(work *workv1alpha1.Work) (supersedes, replaceable bool) {
+	value := work.Annotations[propagationv1alpha1.SupersedesAnnotation]
+	return value != "", !strings.HasSuffix(value, flagIrreplaceable) && !IsIrreplaceable(work)
 }
 
 // fill sets the spec of a Work.
@@ -117,15 +146,14 @@ func (m *Manifest) fill(work *workv1alpha1.Work, target Target) error {
 	return nil
 }
 
-// Nudge changes the spec of a Work without changing its meaning. Only a new
-// generation makes Karmada attempt a Work afresh that it has backed off from.
-func Nudge(work *workv1alpha1.Work) {
-	switch suspended := work.Spec.SuspendDispatching; {
-	case suspended == nil:
-		work.Spec.SuspendDispatching = ptr.To(false)
-	case !*suspended:
-		work.Spec.SuspendDispatching = nil
+// Nudged is a suspendDispatching that differs from that of a Work and does not
+// suspend. Only a new generation makes Karmada attempt a Work afresh that it has
+// backed off from, and nil and false mean the same.
+func Nudged(work *workv1alpha1.Work) *bool {
+	if work.Spec.SuspendDispatching == nil {
+		return ptr.To(false)
 	}
+	return nil
 }
 
 // Claim puts on the metadata of a Work what belongs there.
@@ -195,9 +223,10 @@ func OwnerOf(work metav1.Object) Owner {
 	}
 }
 
-// Renders tells whether a Work, not compact, holds what NewManifest makes of
-// the resource with this UID, and nobody else: a policy's binding leaves its
-// mark on the manifest too.
+// Renders reports whether a Work, not compact, holds what NewManifest makes of
+// the resource with this UID, and nobody else does: a policy's binding leaves its
+// mark on the manifest too, and whatever Karmada makes for itself lacks the
+// annotation about conflicts.
 func Renders(work *workv1alpha1.Work, resource types.UID) bool {
 	if len(work.Spec.Workload.Manifests) != 1 {
 		return false
@@ -208,6 +237,7 @@ func Renders(work *workv1alpha1.Work, resource types.UID) bool {
 	}
 	return resource != "" &&
 		manifest.Annotations[workv1alpha2.ResourceTemplateUIDAnnotation] == string(resource) &&
+		manifest.Annotations[workv1alpha2.ResourceConflictResolutionAnnotation] != "" &&
 		manifest.Annotations[workv1alpha2.WorkNamespaceAnnotation] == work.Namespace &&
 		manifest.Annotations[workv1alpha2.WorkNameAnnotation] == work.Name &&
 		manifest.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] == "" &&

@@ -112,8 +112,8 @@ const (
 	ReasonRemovalBlocked = "RemovalBlocked"
 )
 
-// Labels and annotations. All but the last are put on Works by the
-// controller and are not meant for users.
+// Labels and annotations. All but the last two are put on Works by
+// the controller and are not meant for users.
 const (
 	// OwnerUIDLabel is, on a Work, the UID of the object that owns it.
 	OwnerUIDLabel = GroupName + "/owner-uid"
@@ -132,6 +132,18 @@ const (
 	// was lost in between, and that the Work wants a fresh attempt.
 	ClusterReadySinceAnnotation = GroupName + "/cluster-ready-since"
 
+	// AttemptsAnnotation is, on a Work, how often the controller has asked Karmada
+	// to attempt it afresh, and when it did so last, RFC 3339: "2 2026-01-01T12:00:00Z".
+	AttemptsAnnotation = GroupName + "/attempts"
+	// SupersedesAnnotation is, on a Work, the UID of a deleted resource whose
+	// object the cluster may still have; the Work holds the resource that was
+	// created under its name since.
+	SupersedesAnnotation = GroupName + "/supersedes"
+
+	// RetryAnnotation on an object has each of its Works that a cluster refuses
+	// attempted again at once, once for each value that it is given. On a Work
+	// it is the value that was followed last.
+	RetryAnnotation = GroupName + "/retry"
 	// AbandonUnreachableAnnotation, with the value "true" on an object that is
 	// being deleted, lets it go although clusters that are not Ready could not
 	// be cleaned up.

@@ -1,0 +1,324 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+const (
+	// minConflictPoll and maxConflictPoll bound how often Works that somebody else
+	// holds are looked at: the longer a conflict lasts, the less often.
+	minConflictPoll = 3 * time.Second
+	maxConflictPoll = 2 * time.Minute
+)
+
+// unknownHolder is who holds a Work that nothing of ours or of a policy marks.
+const unknownHolder = "Karmada or another controller"
+
+// conflicts remembers, by object, who holds the Works that it wants, so that
+// what is not cached is read once per poll and not with every reconcile.
+type conflicts struct {
+	mu       sync.Mutex
+	byObject map[types.NamespacedName]*conflict
+}
+
+type conflict struct {
+	// of is the resource and the generation of the object that conflict; since is
+	// when this was first seen, and read when the holders were looked at last.
+	of          string
+	since, read time.Time
+	holders     map[string]string
+}
+
+func newConflicts() *conflicts {
+	return &conflicts{byObject: map[types.NamespacedName]*conflict{}}
+}
+
+// recall returns the holders that were found last, if the object and its resource
+// are what they were then, and how long to wait between two looks. They are stale
+// when it is time for the next.
+func (c *conflicts) recall(key types.NamespacedName, of string, now time.Time) (holders map[string]string, stale bool, poll time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byObject[key]
+	if known == nil || known.of != of {
+		return nil, true, minConflictPoll
+	}
+	poll = min(maxConflictPoll, max(minConflictPoll, now.Sub(known.since)/4))
+	return maps.Clone(known.holders), now.Sub(known.read) >= poll, poll
+}
+
+// remember replaces what is known of an object.
+func (c *conflicts) remember(key types.NamespacedName, of string, holders map[string]string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(holders) == 0 {
+		delete(c.byObject, key)
+		return
+	}
+	since := now
+	if known := c.byObject[key]; known != nil && known.of == of {
+		since = known.since
+	}
+	c.byObject[key] = &conflict{of: of, since: since, read: now, holders: holders}
+}
+
+// add records the holder of one more Work.
+func (c *conflicts) add(key types.NamespacedName, of, cluster, holder string, now time.Time) {
+	holders, _, _ := c.recall(key, of, now)
+	if holders == nil {
+		holders = map[string]string{}
+	}
+	holders[cluster] = holder
+	c.remember(key, of, holders, now)
+}
+
+// forget drops what is known of an object.
+func (c *conflicts) forget(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byObject, key)
+}
+
+// claim is what a conflict is about: when it changes, all holders are looked at.
+func (o *Observed) claim() string {
+	return fmt.Sprint(o.Generation, o.Resource.UID, o.Resource.ClaimedBy)
+}
+
+// key is the name of the object.
+func (o *Observed) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Owner.Namespace, Name: o.Owner.Name}
+}
+
+// observeHolders finds out, for each wanted Work that is not ours, whether
+// somebody else holds it.
+func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) error {
+	known, stale, poll := r.conflicts.recall(observed.key(), observed.claim(), observed.Now)
+	look := &holderLook{r: r, observed: observed, known: known, stale: stale, suspects: conflictsIn(observed.Status), gone: map[render.Owner]bool{}}
+	observed.ConflictPoll = poll
+	clusters := []string{}
+	for _, target := range observed.Targets {
+		if observed.work(target.Cluster) != nil || !observed.Clusters[target.Cluster].Exists {
+			continue
+		}
+		if at := r.ledger.lost(observed.workKey(target.Cluster)); !at.IsZero() {
+			observed.Lost[target.Cluster] = at
+		}
+		clusters = append(clusters, target.Cluster)
+	}
+	holders, err := look.at(ctx, clusters)
+	if err != nil {
+		return err
+	}
+	if stale {
+		r.conflicts.remember(observed.key(), observed.claim(), maps.Clone(holders), observed.Now)
+	}
+	for _, cluster := range clusters {
+		if holder := cmp.Or(holders[cluster], observed.Resource.ClaimedBy); holder != "" && observed.work(cluster) == nil {
+			observed.Holders[cluster] = holder
+		}
+	}
+	return nil
+}
+
+// holderLook is one look at the holders of the Works that an object wants.
+type holderLook struct {
+	r        *Reconciler
+	observed *Observed
+	// known are the holders that were found last, and stale that they are to be
+	// read again; suspects are the clusters on which the last status tells of one.
+	known    map[string]string
+	stale    bool
+	suspects map[string]bool
+
+	mu sync.Mutex
+	// gone says of owners of Works whether they are gone, so that each is read once.
+	gone map[render.Owner]bool
+}
+
+// at returns the holders by cluster, and adds Works that are free to the observed.
+func (l *holderLook) at(ctx context.Context, clusters []string) (map[string]string, error) {
+	found, works, errs := make([]string, len(clusters)), make([]*workv1alpha1.Work, len(clusters)), make([]error, len(clusters))
+	look := func(i int) { found[i], works[i], errs[i] = l.holderOf(ctx, clusters[i]) }
+	if len(l.suspects)+len(l.known) > 0 {
+		l.r.parallel(len(clusters), look)
+	} else {
+		for i := range clusters {
+			look(i)
+		}
+	}
+	holders := map[string]string{}
+	for i, work := range works {
+		switch {
+		case errs[i] != nil:
+			return nil, errs[i]
+		case found[i] != "":
+			holders[clusters[i]] = found[i]
+		case work != nil:
+			l.observed.Works[client.ObjectKeyFromObject(work)] = work
+		}
+	}
+	return holders, nil
+}
+
+// holderOf says who holds the wanted Work of a cluster; empty when nobody is
+// known to. It returns the Work, compact, when it is free to be taken up as it
+// is: nobody's, or our own of an earlier life. Works without our label are not
+// cached: they are read live, only where the last attempt met one, and once per
+// poll.
+func (l *holderLook) holderOf(ctx context.Context, cluster string) (string, *workv1alpha1.Work, error) {
+	key := l.observed.workKey(cluster)
+	work := &workv1alpha1.Work{}
+	err := l.r.Client.Get(ctx, key, work)
+	if apierrors.IsNotFound(err) && (l.suspects[cluster] || l.known[cluster] != "") {
+		if !l.stale && l.known[cluster] != "" {
+			return l.known[cluster], nil, nil
+		}
+		err = l.r.Live.Get(ctx, key, work)
+	}
+	if apierrors.IsNotFound(err) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("reading Work %s: %w", key, err)
+	}
+	holder, err := l.holder(ctx, work)
+	if err != nil || holder != "" {
+		return holder, nil, err
+	}
+	compact, err := render.Compact(work.DeepCopy())
+	if err != nil {
+		return "", nil, fmt.Errorf("reading Work %s: %w", key, err)
+	}
+	free, _ := compact.(*workv1alpha1.Work)
+	return "", free, nil
+}
+
+// holder says who holds a Work; empty when it is free for the owner to take.
+func (l *holderLook) holder(ctx context.Context, work *workv1alpha1.Work) (string, error) {
+	if by := takenOver(work); by != "" {
+		// A user knows the policy, not the binding that Karmada made for it.
+		return cmp.Or(l.observed.Resource.ClaimedBy, by), nil
+	}
+	holder, owner := render.OwnerOf(work), l.observed.Owner
+	switch {
+	case holder.Kind == kindDependency && owner.Kind != kindDependency:
+		// Who names a resource goes before those whom it only follows.
+		return "", nil
+	case holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name:
+		return "", nil
+	case holder.Name == "" && render.Renders(work, l.observed.Resource.UID):
+		// Ours, with all that says so stripped off its metadata.
+		return "", nil
+	case holder.Name == "":
+		return unknownHolder, nil
+	}
+	name := fmt.Sprintf("%s %s", holder.Kind, names.NamespacedKey(holder.Namespace, holder.Name))
+	gone, err := l.isGone(ctx, holder)
+	if err != nil {
+		return "", fmt.Errorf("reading %s, which holds Work %s/%s: %w", name, work.Namespace, work.Name, err)
+	}
+	if gone {
+		// It left the Work behind, by losing its finalizer.
+		return "", nil
+	}
+	return name, nil
+}
+
+// isGone reports whether an owner of Works is gone: not only from the cache,
+// which may be late.
+func (l *holderLook) isGone(ctx context.Context, owner render.Owner) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if gone, known := l.gone[owner]; known {
+		return gone, nil
+	}
+	object := l.r.newOf(owner.Kind)
+	if object == nil {
+		return false, nil
+	}
+	key := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
+	err := l.r.Client.Get(ctx, key, object)
+	if err != nil || object.GetUID() != owner.UID {
+		object = l.r.newOf(owner.Kind)
+		err = l.r.Live.Get(ctx, key, object)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return false, err //nolint:wrapcheck // the caller says what was read
+	}
+	l.gone[owner] = err != nil || object.GetUID() != owner.UID
+	return l.gone[owner], nil
+}
+
+// takenOver says who has taken over a Work, whatever else is written on it: a
+// policy's binding, or a controller of Karmada that writes into every Work of the
+// name that it derives. It is empty when nobody has.
+func takenOver(work *workv1alpha1.Work) string {
+	for _, kind := range bindingKinds {
+		if work.Labels[kind.label] != "" {
+			return kind.kind + " " + names.NamespacedKey(work.Annotations[kind.namespace], work.Annotations[kind.name])
+		}
+	}
+	if controller := metav1.GetControllerOfNoCopy(work); controller != nil {
+		return fmt.Sprintf("Karmada, for %s %s", controller.Kind, controller.Name)
+	}
+	if render.IsRewritten(work) {
+		return unknownHolder
+	}
+	for label := range work.Labels {
+		if slices.ContainsFunc(karmadaLabels, func(prefix string) bool { return strings.HasPrefix(label, prefix) }) {
+			return unknownHolder
+		}
+	}
+	return ""
+}
+
+// karmadaLabels begin the labels by which Karmada's controllers know the Works
+// that they make for themselves.
+var karmadaLabels = []string{
+	"endpointslice.karmada.io/", "federatedresourcequota.karmada.io/", "multiclusterservice.karmada.io/",
+}
+
+// conflictsIn are the clusters on which a status tells of a conflict.
+func conflictsIn(status *propagationv1alpha1.PropagationStatus) map[string]bool {
+	clusters := map[string]bool{}
+	for i := range status.Clusters {
+		if status.Clusters[i].Reason == propagationv1alpha1.ReasonConflict {
+			clusters[status.Clusters[i].Name] = true
+		}
+	}
+	return clusters
+}

@@ -1,0 +1,105 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// setbackDelay and maxSetbackDelay bound how long after the API server has
+// refused a write for a cluster the same is tried again. It doubles each time.
+const (
+	setbackDelay    = 250 * time.Millisecond
+	maxSetbackDelay = 2 * time.Minute
+)
+
+// Setback is a write for a cluster that the API server has refused.
+type Setback struct {
+	// What was to be written; anything else is not held back by it.
+	What string
+	// Until is when it is tried again.
+	Until time.Time
+	Err   error
+
+	count int
+}
+
+// what tells writes apart that may fare differently.
+func (w *Write) what(observed *Observed) string {
+	return "write " + w.Rendering.Revision + " " + string(observed.Resource.UID)
+}
+
+func (r *Removal) what() string { return "remove " + string(r.Work.UID) }
+
+// setbacks remembers, by object and cluster, what the API server has refused, so
+// that trouble with one cluster neither repeats with every change of another nor
+// holds that one up.
+type setbacks struct {
+	mu       sync.Mutex
+	byObject map[types.NamespacedName]map[string]Setback
+}
+
+func newSetbacks() *setbacks {
+	return &setbacks{byObject: map[types.NamespacedName]map[string]Setback{}}
+}
+
+// of returns those of an object; nil when there are none.
+func (s *setbacks) of(key types.NamespacedName) map[string]Setback {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.byObject[key])
+}
+
+// failed records that a write was refused, and reports whether that is news.
+func (s *setbacks) failed(key types.NamespacedName, cluster, what string, err error, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byObject[key] == nil {
+		s.byObject[key] = map[string]Setback{}
+	}
+	before := s.byObject[key][cluster]
+	again := before.What == what
+	after := Setback{What: what, Err: err, count: 1}
+	if again {
+		after.count = before.count + 1
+	}
+	delay := min(maxSetbackDelay, setbackDelay<<min(after.count-1, 16))
+	after.Until = now.Add(delay)
+	s.byObject[key][cluster] = after
+	return !again || before.Err.Error() != err.Error()
+}
+
+// settled forgets a cluster that a write has reached.
+func (s *setbacks) settled(key types.NamespacedName, cluster string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byObject[key], cluster)
+	if len(s.byObject[key]) == 0 {
+		delete(s.byObject, key)
+	}
+}
+
+// forget drops all of an object.
+func (s *setbacks) forget(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byObject, key)
+}
