@@ -166,8 +166,23 @@ func (r *Reconciler) parallel(count int, work func(int)) {
 }
 
 func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write) error {
+	if means := observed.Resource.renderer; means != nil {
+		done, err := r.admissions.admit(ctx, means.size)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	if write.Live == nil {
 		return r.create(ctx, observed, write)
+	}
+	var manifest *render.Manifest
+	if write.Update {
+		// Before the reset: it may turn out that something else is to be written.
+		var err error
+		if manifest, err = observed.Resource.renderer.manifest(write.Rendering); err != nil {
+			return err
+		}
 	}
 	live := write.Live
 	if write.Reset {
@@ -182,7 +197,7 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if !write.Update {
 		return nil
 	}
-	work, err := write.Rendering.Manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
+	work, err := manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
 	if err != nil {
 		return err
 	}
@@ -205,7 +220,11 @@ func (r *Reconciler) written(observed *Observed, operation string, work *workv1a
 // create writes a Work that is not there, and finds out who has it when it
 // turns out to be.
 func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Write) error {
-	work, err := write.Rendering.Manifest.NewWork(observed.Owner, write.Target)
+	manifest, err := observed.Resource.renderer.manifest(write.Rendering)
+	if err != nil {
+		return err
+	}
+	work, err := manifest.NewWork(observed.Owner, write.Target)
 	if err != nil {
 		return err
 	}

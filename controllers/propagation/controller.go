@@ -91,7 +91,9 @@ type Reconciler struct {
 	requirements *requirements
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
-	ledger  *ledger
+	// admissions bounds the memory that renderings and writes take.
+	admissions admissions
+	ledger     *ledger
 	// setbacks are the writes that the API server refused, conflicts the Works
 	// that somebody else holds, beaten the objects whose writes others beat.
 	setbacks  *setbacks
@@ -195,12 +197,13 @@ func (r *Reconciler) decide(ctx context.Context, object Object) (*Observed, *Pla
 		return nil, nil, err
 	}
 	plan := NewPlan(observed)
-	if plan.NeedsManifest() && observed.Resource.Manifest == nil {
+	if plan.NeedsManifest() && observed.Resource.renderer == nil {
 		if observed, err = r.observe(ctx, object, true); err != nil {
 			return nil, nil, err
 		}
 		plan = NewPlan(observed)
 	}
+	plan.group()
 	return observed, plan, nil
 }
 

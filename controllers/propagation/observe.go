@@ -98,8 +98,6 @@ type Cluster struct {
 	Message string
 	// API tells whether the cluster serves the kind of the resource.
 	API clusterv1alpha1.APIEnablementStatus
-	// Attributes are what override policies can select the cluster by.
-	Attributes string
 }
 
 func (o *Observed) workKey(cluster string) types.NamespacedName {
@@ -270,7 +268,6 @@ func stateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVers
 		Terminating: cluster.DeletionTimestamp != nil,
 		Message:     "the cluster has not reported yet",
 		API:         cluster.APIEnablement(gvk),
-		Attributes:  attributesOf(cluster),
 	}
 	if ready := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady); ready != nil {
 		state.Ready = ready.Status == metav1.ConditionTrue

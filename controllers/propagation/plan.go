@@ -119,6 +119,12 @@ func (p *Plan) NeedsManifest() bool {
 	return slices.ContainsFunc(p.Writes, func(write Write) bool { return write.Update })
 }
 
+// group puts writes next to each other that write the same, so that it is
+// rendered once.
+func (p *Plan) group() {
+	slices.SortStableFunc(p.Writes, func(a, b Write) int { return strings.Compare(a.Rendering.Variant, b.Rendering.Variant) })
+}
+
 func (p *Plan) wait(duration time.Duration) {
 	if duration > 0 && (p.Wait == 0 || duration < p.Wait) {
 		p.Wait = duration
@@ -163,8 +169,8 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	}
 	if rendering.Reason != "" {
 		// What the cluster has stays until this is mended.
-		if rendering.Reason == propagationv1alpha1.ReasonRenderFailed {
-			plan.wait(renderPoll)
+		if !rendering.Retry.IsZero() {
+			plan.wait(max(rendering.Retry.Sub(observed.Now), time.Millisecond))
 		}
 		return
 	}

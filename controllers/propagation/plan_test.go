@@ -225,9 +225,13 @@ func TestNewPlan(t *testing.T) {
 		"enablement not known":              {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIUnknown})), []string{"create member1"}},
 		"deleted by somebody else":          {scene(two, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), []string{"create member2", "look again in 2s"}},
 		"deleted by somebody else long ago": {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Hour)} }), []string{"create member1"}},
-		"overrides that fail":               {scene(two, func(o *Observed) { o.Resource.Renderings = map[string]Rendering{"member1": {Reason: "OverrideFailed"}} }), []string{"create member2"}},
-		"an interpreter that fails":         {scene(two, func(o *Observed) { o.Resource.Renderings = map[string]Rendering{"member1": {Reason: "RenderFailed"}} }), []string{"create member2", "look again in 30s"}},
-		"a cluster of its own":              {scene(two, on("member1"), on("member2"), func(o *Observed) { o.Resource.Renderings = map[string]Rendering{"member1": {Revision: older}} }), []string{"update member1"}},
+		"overrides that fail": {scene(two, func(o *Observed) {
+			o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "OverrideFailed"}}
+		}), []string{"create member2"}},
+		"an interpreter that fails": {scene(two, func(o *Observed) {
+			o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "RenderFailed", Retry: now.Add(30 * time.Second)}}
+		}), []string{"create member2", "look again in 30s"}},
+		"a cluster of its own":              {scene(two, on("member1"), on("member2"), func(o *Observed) { o.Resource.Renderings = map[string]*Rendering{"member1": {Revision: older}} }), []string{"update member1"}},
 		"somebody else holds it":            {scene(two, func(o *Observed) { o.Holders["member1"] = "ResourceBinding shop/web-deployment" }), []string{"create member2", "look again in 3s"}},
 		"cluster taken off the list":        {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
 		"taken off, and preserved":          {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},

@@ -92,7 +92,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
 		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}),
 		Recorder:    b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
+		writers: make(chan struct{}, 1), admissions: newAdmissions(), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
 	b.Reconciler.works = func(key string) ([]client.Object, error) {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}

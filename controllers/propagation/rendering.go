@@ -21,13 +21,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
@@ -37,6 +43,7 @@ import (
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
 	"github.com/karmada-io/karmada/pkg/util/overridemanager"
 
@@ -44,62 +51,213 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Rendering is what a cluster is to get of a resource.
+// Rendering is what a cluster is to get of a resource. It holds no content: the
+// manifest is rendered again when it is written.
 type Rendering struct {
+	// Variant names what is rendered; empty for what all clusters share.
+	Variant string
 	// Revision is the revision of the manifest.
 	Revision string
-	// Manifest is nil when only the revision was needed and known.
-	Manifest *render.Manifest
 	// Overrides records the override policies that were applied.
 	Overrides map[string]string
 	// Reason and Message say why the cluster can get nothing; empty when it can.
 	Reason, Message string
+	// Field is the field of spec.clusters that the message is about; empty for none.
+	Field string
+	// Retry is when a failure that may pass is tried again; the zero time for
+	// never.
+	Retry time.Time
+}
+
+// isDue reports whether a failure is to be tried again.
+func (r *Rendering) isDue(now time.Time) bool {
+	return r != nil && !r.Retry.IsZero() && !now.Before(r.Retry)
 }
 
 // on is what a cluster is to get.
 func (r *Resource) on(cluster string) Rendering {
-	if special, found := r.Renderings[cluster]; found {
-		return special
+	shared := r.Renderings[cluster]
+	if shared == nil {
+		return Rendering{Revision: r.Revision}
 	}
-	return Rendering{Revision: r.Revision, Manifest: r.Manifest}
+	special := *shared
+	if special.Field != "" {
+		special.Message = fmt.Sprintf("spec.clusters, %s of %s: %s", special.Field, cluster, special.Message)
+	}
+	return special
 }
 
-// renderingInputs is a fingerprint of all that renderings depend on beside the
-// resource and the spec: a rendering that is remembered holds as long as this
-// does not change. It is empty, as it mostly is, when there is nothing.
-func (r *Reconciler) renderingInputs(ctx context.Context, observed *Observed) (string, error) {
-	policies, err := r.overridePolicies(ctx, observed.Owner.Namespace)
+// variants are what clusters get of a resource instead of what all share. Two
+// clusters for which the spec asks the same and to which the same rules of
+// override policies apply get the same, and it is rendered once. So a registry
+// that one policy sets on 5,000 clusters is one variant.
+type variants struct {
+	// inputs is a fingerprint of all that renderings depend on beside the resource
+	// and the spec: a rendering that is remembered holds as long as it does not
+	// change. It is empty, as it mostly is, when there is nothing.
+	inputs string
+	// policies may concern the resource. What a variant is named after is their
+	// order here.
+	policies []client.Object
+	// byName are the variants that a cluster gets, byCluster their names.
+	byName    map[string]*variant
+	byCluster map[string]string
+}
+
+// variant is what is done to a resource before it is rendered.
+type variant struct {
+	name string
+	// everywhere and here are the override policies, with only the rules that
+	// apply, and for any cluster.
+	everywhere []policyv1alpha1.ClusterOverridePolicy
+	here       []policyv1alpha1.OverridePolicy
+	replicas   *int32
+	overriders *policyv1alpha1.Overriders
+}
+
+// variantsOf sorts the clusters by what they get.
+func (r *Reconciler) variantsOf(ctx context.Context, observed *Observed) (*variants, error) {
+	policies, err := r.overridePolicies(ctx, observed)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	found := &variants{policies: policies, byName: map[string]*variant{}, byCluster: map[string]string{}}
+	own := map[string]*propagationv1alpha1.TargetCluster{}
+	for i := range observed.Spec.Clusters {
+		if cluster := &observed.Spec.Clusters[i]; cluster.Replicas != nil || cluster.Overriders != nil {
+			own[cluster.Name] = cluster
+		}
+	}
+	found.inputs = r.renderingInputs(observed, policies, own)
+	if len(policies) == 0 && len(own) == 0 {
+		return found, nil
+	}
+	for _, target := range observed.Targets {
+		if !observed.Clusters[target.Cluster].Exists {
+			continue
+		}
+		if err := r.assign(ctx, found, target.Cluster, own[target.Cluster]); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// renderingInputs is the fingerprint of policies and of the interpreter.
+func (r *Reconciler) renderingInputs(observed *Observed, policies []client.Object, own map[string]*propagationv1alpha1.TargetCluster) string {
 	sum := sha256.New()
-	replicas := func(target propagationv1alpha1.TargetCluster) bool { return target.Replicas != nil }
-	if ptr.Deref(observed.Spec.PropagateDeps, false) || slices.ContainsFunc(observed.Spec.Clusters, replicas) {
+	interpreted := ptr.Deref(observed.Spec.PropagateDeps, false)
+	for _, asked := range own {
+		interpreted = interpreted || asked.Replicas != nil
+	}
+	if interpreted {
 		fmt.Fprintln(sum, "interpreter", r.interpreterEpoch.Load())
 	} else if len(policies) == 0 {
-		return "", nil
+		return ""
 	}
 	for _, policy := range policies {
 		fmt.Fprintln(sum, policy.GetUID(), policy.GetResourceVersion())
 	}
-	if len(policies) > 0 {
-		for _, target := range observed.Targets {
-			fmt.Fprintln(sum, target.Cluster, observed.Clusters[target.Cluster].Attributes)
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// overridePolicies lists the policies that may concern resources of a
-// namespace, or cluster-scoped ones when it is empty.
-func (r *Reconciler) overridePolicies(ctx context.Context, namespace string) ([]client.Object, error) {
+// assign finds the variant that a cluster gets, if it gets one.
+func (r *Reconciler) assign(ctx context.Context, found *variants, name string, asked *propagationv1alpha1.TargetCluster) error {
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
+		return fmt.Errorf("reading Cluster %s: %w", name, err)
+	}
+	key := []byte{}
+	for i, policy := range found.policies {
+		for j, rule := range rulesOf(policy) {
+			if rule.TargetCluster == nil || util.ClusterMatches(cluster, *rule.TargetCluster) {
+				key = fmt.Appendf(key, "%d.%d ", i, j)
+			}
+		}
+	}
+	if asked != nil && asked.Replicas != nil {
+		key = fmt.Appendf(key, "replicas %d ", *asked.Replicas)
+	}
+	if asked != nil && asked.Overriders != nil {
+		content, err := json.Marshal(asked.Overriders)
+		if err != nil {
+			return fmt.Errorf("encoding spec.clusters[].overriders of %s: %w", name, err)
+		}
+		key = fmt.Appendf(key, "overriders %x", sha256.Sum256(content))
+	}
+	if len(key) == 0 {
+		return nil
+	}
+	known := found.byName[string(key)]
+	if known == nil {
+		known = found.newVariant(string(key), cluster, asked)
+		found.byName[known.name] = known
+	}
+	found.byCluster[name] = known.name
+	return nil
+}
+
+// newVariant is the variant of a cluster.
+func (v *variants) newVariant(name string, cluster *clusterv1alpha1.Cluster, asked *propagationv1alpha1.TargetCluster) *variant {
+	made := &variant{name: name}
+	if asked != nil {
+		made.replicas, made.overriders = asked.Replicas, asked.Overriders
+	}
+	for _, policy := range v.policies {
+		rules := []policyv1alpha1.RuleWithCluster{}
+		for _, rule := range rulesOf(policy) {
+			if rule.TargetCluster == nil || util.ClusterMatches(cluster, *rule.TargetCluster) {
+				rules = append(rules, policyv1alpha1.RuleWithCluster{Overriders: rule.Overriders})
+			}
+		}
+		if len(rules) == 0 {
+			continue
+		}
+		spec := policyv1alpha1.OverrideSpec{ResourceSelectors: specOf(policy).ResourceSelectors, OverrideRules: rules}
+		meta := metav1.ObjectMeta{Namespace: policy.GetNamespace(), Name: policy.GetName()}
+		if policy.GetNamespace() == "" {
+			made.everywhere = append(made.everywhere, policyv1alpha1.ClusterOverridePolicy{ObjectMeta: meta, Spec: spec})
+		} else {
+			made.here = append(made.here, policyv1alpha1.OverridePolicy{ObjectMeta: meta, Spec: spec})
+		}
+	}
+	return made
+}
+
+// specOf is the spec of an override policy of either kind.
+func specOf(policy client.Object) *policyv1alpha1.OverrideSpec {
+	switch policy := policy.(type) {
+	case *policyv1alpha1.OverridePolicy:
+		return &policy.Spec
+	case *policyv1alpha1.ClusterOverridePolicy:
+		return &policy.Spec
+	default:
+		return &policyv1alpha1.OverrideSpec{}
+	}
+}
+
+// rulesOf are the rules of an override policy, also of one that has a single
+// rule as it was written before there could be several.
+func rulesOf(policy client.Object) []policyv1alpha1.RuleWithCluster {
+	spec := specOf(policy)
+	if len(spec.OverrideRules) > 0 {
+		return spec.OverrideRules
+	}
+	return []policyv1alpha1.RuleWithCluster{{TargetCluster: spec.TargetCluster, Overriders: spec.Overriders}} //nolint:staticcheck // deprecated, and still applied by Karmada
+}
+
+// overridePolicies lists the policies that may concern the resource of an object.
+func (r *Reconciler) overridePolicies(ctx context.Context, observed *Observed) ([]client.Object, error) {
+	group, namespace := groupOfVersion(observed.Spec.Resource.APIVersion), observed.Owner.Namespace
 	policies := []client.Object{}
 	everywhere := &policyv1alpha1.ClusterOverridePolicyList{}
 	if err := r.Client.List(ctx, everywhere, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing ClusterOverridePolicies: %w", err)
 	}
 	for i := range everywhere.Items {
-		policies = append(policies, &everywhere.Items[i])
+		if concerns(&everywhere.Items[i].Spec, group) {
+			policies = append(policies, &everywhere.Items[i])
+		}
 	}
 	if namespace != "" {
 		here := &policyv1alpha1.OverridePolicyList{}
@@ -107,121 +265,290 @@ func (r *Reconciler) overridePolicies(ctx context.Context, namespace string) ([]
 			return nil, fmt.Errorf("listing the OverridePolicies of namespace %s: %w", namespace, err)
 		}
 		for i := range here.Items {
-			policies = append(policies, &here.Items[i])
+			if concerns(&here.Items[i].Spec, group) {
+				policies = append(policies, &here.Items[i])
+			}
 		}
 	}
 	slices.SortFunc(policies, func(a, b client.Object) int { return cmp.Compare(a.GetUID(), b.GetUID()) })
 	return policies, nil
 }
 
-// render makes the manifest that all clusters share, and one for each cluster
-// that gets something of its own.
-func (r *Reconciler) render(ctx context.Context, observed *Observed, template *unstructured.Unstructured) (Resource, error) {
-	resource := Resource{UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: claimOf(template)}
-	manifest, err := r.manifestOf(observed, template)
-	if err != nil {
-		return Resource{}, err
-	}
-	resource.Manifest, resource.Revision = manifest, manifest.Revision
-	if resource.Dependencies, err = r.dependenciesOf(observed, template); err != nil {
-		return Resource{}, err
-	}
-	policies, err := r.overridePolicies(ctx, observed.Owner.Namespace)
-	if err != nil {
-		return Resource{}, err
-	}
-	own := map[string]*propagationv1alpha1.TargetCluster{}
-	for i := range observed.Spec.Clusters {
-		own[observed.Spec.Clusters[i].Name] = &observed.Spec.Clusters[i]
-	}
-	for _, target := range observed.Targets {
-		asked := own[target.Cluster]
-		special := asked != nil && (asked.Replicas != nil || asked.Overriders != nil)
-		if !observed.Clusters[target.Cluster].Exists || !special && len(policies) == 0 {
-			continue
-		}
-		if rendering, differs := r.renderFor(observed, template, target.Cluster, asked); differs {
-			if resource.Renderings == nil {
-				resource.Renderings = map[string]Rendering{}
-			}
-			resource.Renderings[target.Cluster] = rendering
-		}
-	}
-	return resource, nil
+// concerns reports whether a policy may select a resource of an API group. More
+// is not asked: overrides may change the labels that the next policy selects by.
+func concerns(spec *policyv1alpha1.OverrideSpec, group string) bool {
+	return len(spec.ResourceSelectors) == 0 || slices.ContainsFunc(spec.ResourceSelectors, func(selector policyv1alpha1.ResourceSelector) bool {
+		return groupOfVersion(selector.APIVersion) == group
+	})
 }
 
-func (r *Reconciler) manifestOf(observed *Observed, template *unstructured.Unstructured) (*render.Manifest, error) {
-	return render.NewManifest(template, observed.Spec.ConflictResolution, r.LocalPrefixes...) //nolint:wrapcheck // it says all
+// renderer renders a resource for clusters, from what was read before. So it
+// renders the same however often it is asked, unless a webhook of Karmada's
+// interpreter answers differently.
+type renderer struct {
+	reconciler *Reconciler
+	resolution propagationv1alpha1.ConflictResolution
+	variants   *variants
+	// size is about how many bytes the resource takes.
+	size int64
+	// forget drops what is remembered, once it turns out to be wrong.
+	forget func()
+
+	// mu has one variant rendered at a time.
+	mu sync.Mutex
+	// template is the resource, nil when it is not needed any more; shared is the
+	// manifest of clusters that get no variant, and last that of the variant that
+	// was rendered last. No more is held of an object at a time.
+	template *unstructured.Unstructured
+	shared   *render.Manifest
+	last     *render.Manifest
+	// lastName is the variant that last was rendered for.
+	lastName string
 }
 
-// renderFor renders for one cluster, as Karmada's binding controller does:
-// replicas first, then override policies, then what the spec itself overrides.
-// It tells whether the cluster gets anything else than all others.
-func (r *Reconciler) renderFor(observed *Observed, template *unstructured.Unstructured, cluster string, asked *propagationv1alpha1.TargetCluster) (Rendering, bool) {
-	object := template.DeepCopy()
-	if asked != nil && asked.Replicas != nil {
-		var err error
-		if object, err = r.reviseReplicas(object, *asked.Replicas); err != nil {
-			return Rendering{Reason: propagationv1alpha1.ReasonRenderFailed, Message: fmt.Sprintf("spec.clusters, replicas of %s: %v", cluster, err)}, true
-		}
+// manifest renders what a cluster is to get. It returns a conflict when that is
+// not what was decided on.
+func (r *renderer) manifest(wanted Rendering) (*render.Manifest, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	manifest, err := r.variantManifest(wanted.Variant)
+	if err == nil && manifest.Revision != wanted.Revision {
+		r.forget()
+		err = apierrors.NewConflict(workv1alpha1.Resource("works"), wanted.Variant,
+			fmt.Errorf("rendered again, the manifest has revision %s instead of %s", manifest.Revision, wanted.Revision))
 	}
-	records, err := r.override(object, cluster, asked)
+	return manifest, err
+}
+
+// variantManifest renders a variant, or what all clusters share for no variant.
+func (r *renderer) variantManifest(name string) (*render.Manifest, error) {
+	switch {
+	case name == "":
+		return r.sharedManifest()
+	case name == r.lastName:
+		return r.last, nil
+	}
+	object, _, failure := r.apply(r.variants.byName[name])
+	if failure != nil {
+		return nil, errors.New(failure.Message)
+	}
+	return r.keep(name, object)
+}
+
+func (r *renderer) sharedManifest() (*render.Manifest, error) {
+	if r.shared != nil {
+		return r.shared, nil
+	}
+	manifest, err := r.manifestOf(r.template)
+	if err != nil {
+		return nil, err
+	}
+	r.shared = manifest
+	if len(r.variants.byName) == 0 {
+		r.template = nil
+	}
+	return manifest, nil
+}
+
+// keep renders a variant and keeps it instead of the last one.
+func (r *renderer) keep(name string, object *unstructured.Unstructured) (*render.Manifest, error) {
+	r.last, r.lastName = nil, ""
+	manifest, err := r.manifestOf(object)
 	if err == nil {
-		err = sameIdentity(template, object)
+		r.last, r.lastName = manifest, name
 	}
-	if err != nil {
-		return Rendering{Reason: propagationv1alpha1.ReasonOverrideFailed, Message: err.Error()}, true
-	}
-	if len(records) == 0 && equality.Semantic.DeepEqual(template.Object, object.Object) {
-		return Rendering{}, false
-	}
-	manifest, err := r.manifestOf(observed, object)
-	if err != nil {
-		return Rendering{Reason: propagationv1alpha1.ReasonOverrideFailed, Message: "after overrides: " + err.Error()}, true
-	}
-	return Rendering{Revision: manifest.Revision, Manifest: manifest, Overrides: records}, true
+	return manifest, err
 }
 
-func (r *Reconciler) reviseReplicas(object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
+func (r *renderer) manifestOf(object *unstructured.Unstructured) (*render.Manifest, error) {
+	return render.NewManifest(object, r.resolution, r.reconciler.LocalPrefixes...) //nolint:wrapcheck // it says all
+}
+
+// admissions bounds the bytes of resources that are rendered or written at once,
+// over all reconciles. Encoding, sending and decoding a Work takes some ten times
+// its size for a moment. Small resources never wait for it.
+type admissions struct{ bytes *semaphore.Weighted }
+
+// admitted is how many bytes of resources are rendered or written at once.
+const admitted = 8 << 20
+
+func newAdmissions() admissions { return admissions{bytes: semaphore.NewWeighted(admitted)} }
+
+// admit waits until a resource of a size may be rendered or written, and returns
+// what to call when that is done.
+func (a admissions) admit(ctx context.Context, size int64) (func(), error) {
+	size = min(size, admitted)
+	if err := a.bytes.Acquire(ctx, size); err != nil {
+		return nil, fmt.Errorf("waiting for memory: %w", err)
+	}
+	return func() { a.bytes.Release(size) }, nil
+}
+
+// sizeOf is about how many bytes a value takes, decoded.
+func sizeOf(value any) int64 {
+	size := int64(16)
+	switch value := value.(type) {
+	case string:
+		size += int64(len(value))
+	case []any:
+		for i := range value {
+			size += sizeOf(value[i])
+		}
+	case map[string]any:
+		for key := range value {
+			size += 32 + int64(len(key)) + sizeOf(value[key])
+		}
+	}
+	return size
+}
+
+// learn finds out what clusters with a variant get, and keeps of it what may be
+// remembered.
+func (r *renderer) learn(name string) *Rendering {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	object, records, failure := r.apply(r.variants.byName[name])
+	if failure != nil {
+		return failure
+	}
+	if len(records) == 0 && equality.Semantic.DeepEqual(r.template.Object, object.Object) {
+		return nil
+	}
+	manifest, err := r.keep(name, object)
+	if err != nil {
+		return overrideFailed("after overrides: " + err.Error())
+	}
+	return &Rendering{Variant: name, Revision: manifest.Revision, Overrides: records}
+}
+
+func overrideFailed(message string) *Rendering {
+	return &Rendering{Reason: propagationv1alpha1.ReasonOverrideFailed, Message: message}
+}
+
+// render renders the manifest that all clusters share and each variant, and
+// returns what may be remembered of them and the means to render them again.
+// What is known of this version of the resource is not rendered.
+func (r *Reconciler) render(ctx context.Context, observed *Observed, template *unstructured.Unstructured, found *variants, known recollection) (recollection, *renderer, error) {
+	rendered := &renderer{
+		reconciler: r, template: template, size: sizeOf(template.Object), resolution: observed.Spec.ConflictResolution, variants: found,
+	}
+	done, err := r.admissions.admit(ctx, rendered.size)
+	if err != nil {
+		return recollection{}, nil, err
+	}
+	defer done()
+	learned := recollection{generation: observed.Generation, inputs: found.inputs, resource: known.resource, variants: map[string]*Rendering{}}
+	if known.resource.Version != template.GetResourceVersion() || known.resource.UID != template.GetUID() {
+		known.variants = nil
+		dependencies, err := r.dependenciesOf(observed, template)
+		if err != nil {
+			return recollection{}, nil, err
+		}
+		learned.resource = Resource{
+			UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: claimOf(template), Dependencies: dependencies,
+		}
+		manifest, err := rendered.sharedManifest()
+		if err != nil {
+			return recollection{}, nil, err
+		}
+		learned.resource.Revision = manifest.Revision
+	}
+	// The one that is rendered last is kept, and written first.
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(found.byName))) {
+		rendering, found := known.variants[name]
+		if !found || rendering.isDue(observed.Now) {
+			rendering = rendered.learn(name)
+		}
+		learned.variants[name] = rendering
+	}
+	return learned, rendered, nil
+}
+
+// apply changes a copy of the resource, as Karmada's binding controller does:
+// replicas first, then override policies, then what the spec itself overrides.
+// It returns the copy and what records the policies, or why there is none.
+func (r *renderer) apply(wanted *variant) (*unstructured.Unstructured, map[string]string, *Rendering) {
+	object := r.template.DeepCopy()
+	if wanted.replicas != nil {
+		var failure *Rendering
+		if object, failure = r.reconciler.reviseReplicas(object, *wanted.replicas); failure != nil {
+			return nil, nil, failure
+		}
+	}
+	records, failure := wanted.override(object)
+	if failure != nil {
+		return nil, nil, failure
+	}
+	if err := sameIdentity(r.template, object); err != nil {
+		return nil, nil, overrideFailed(err.Error())
+	}
+	return object, records, nil
+}
+
+// reviseReplicas sets the replicas of a resource. Whether a kind has some is
+// known until the configuration of the interpreter changes; what it cannot do
+// now, it may do later, if it is a webhook.
+func (r *Reconciler) reviseReplicas(object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, *Rendering) {
 	gvk := object.GroupVersionKind()
+	failure := &Rendering{Reason: propagationv1alpha1.ReasonRenderFailed, Field: "replicas"}
 	if !r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationReviseReplica) {
-		return nil, fmt.Errorf("Karmada's resource interpreter cannot revise the replicas of %s %s; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision", //nolint:staticcheck // a name begins it
+		failure.Message = fmt.Sprintf("Karmada's resource interpreter cannot revise the replicas of %s %s; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision",
 			gvk.GroupVersion(), gvk.Kind)
+		return nil, failure
 	}
 	revised, err := r.Interpreter.ReviseReplica(object, int64(replicas))
 	if err != nil {
-		return nil, fmt.Errorf("revising the replicas of %s %s: %w", gvk.Kind, object.GetName(), err)
+		failure.Message = fmt.Sprintf("revising the replicas of %s %s: %v", gvk.Kind, object.GetName(), err)
+		failure.Retry = r.Clock.Now().Add(renderPoll)
+		return nil, failure
 	}
 	return revised, nil
 }
 
-// override changes an object as policies and spec want it for a cluster, and
-// returns the annotations that record the policies.
-func (r *Reconciler) override(object *unstructured.Unstructured, cluster string, asked *propagationv1alpha1.TargetCluster) (map[string]string, error) {
+// override changes an object as policies and the spec want it, and returns the
+// annotations that record the policies.
+func (v *variant) override(object *unstructured.Unstructured) (map[string]string, *Rendering) {
 	policy := &culprit{}
-	byCluster, byNamespace, err := overridemanager.New(r.Client, policy).ApplyOverridePolicies(object, cluster)
+	byCluster, byNamespace, err := overridemanager.New(&givenPolicies{everywhere: v.everywhere, here: v.here}, policy).ApplyOverridePolicies(object, "")
 	if err != nil {
-		return nil, fmt.Errorf("%s%w", policy.prefix(), err)
+		return nil, overrideFailed(policy.prefix() + err.Error())
 	}
-	records := map[string]string{}
+	records, err := recordsOf(byCluster, byNamespace)
+	if err != nil {
+		return nil, overrideFailed(err.Error())
+	}
+	if v.overriders == nil {
+		return records, nil
+	}
+	inline := policyv1alpha1.ClusterOverridePolicy{Spec: policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: *v.overriders}}}}
+	if _, _, err := overridemanager.New(&givenPolicies{everywhere: []policyv1alpha1.ClusterOverridePolicy{inline}}, &culprit{}).ApplyOverridePolicies(object, ""); err != nil {
+		failure := overrideFailed(err.Error())
+		failure.Field = "overriders"
+		return nil, failure
+	}
+	return records, nil
+}
+
+// recordsOf are the annotations that record the policies; nil for none.
+func recordsOf(byCluster, byNamespace *overridemanager.AppliedOverrides) (map[string]string, error) {
+	var records map[string]string
 	for key, applied := range map[string]*overridemanager.AppliedOverrides{util.AppliedClusterOverrides: byCluster, util.AppliedOverrides: byNamespace} {
 		if applied == nil {
 			continue
 		}
-		record, err := applied.MarshalJSON()
+		content, err := applied.MarshalJSON()
 		if err != nil {
 			return nil, fmt.Errorf("recording the override policies: %w", err)
 		}
-		if record != nil {
-			records[key] = string(record)
+		if content == nil {
+			continue
 		}
-	}
-	if asked == nil || asked.Overriders == nil {
-		return records, nil
-	}
-	inline := &inlinePolicy{Client: r.Client, overriders: *asked.Overriders}
-	if _, _, err := overridemanager.New(inline, &culprit{}).ApplyOverridePolicies(object, cluster); err != nil {
-		return nil, fmt.Errorf("spec.clusters, overriders of %s: %w", cluster, err)
+		if records == nil {
+			records = map[string]string{}
+		}
+		record := string(content)
+		render.Intern(&record)
+		records[key] = record
 	}
 	return records, nil
 }
@@ -231,36 +558,43 @@ func (r *Reconciler) override(object *unstructured.Unstructured, cluster string,
 type culprit struct {
 	record.FakeRecorder
 
-	message string
+	policy string
 }
 
-// Eventf takes an Event down instead of sending it.
-func (c *culprit) Eventf(_ runtime.Object, _, _, format string, arguments ...any) {
-	c.message = fmt.Sprintf(format, arguments...)
-}
-
-func (c *culprit) prefix() string {
-	if c.message == "" {
-		return ""
+// Eventf takes down the policy of an Event instead of sending it. The arguments
+// are the namespace, for an OverridePolicy, the name, and the cluster.
+func (c *culprit) Eventf(_ runtime.Object, _, _, _ string, arguments ...any) {
+	switch len(arguments) {
+	case 2:
+		c.policy = fmt.Sprintf("ClusterOverridePolicy %s: ", arguments[0])
+	case 3:
+		c.policy = fmt.Sprintf("OverridePolicy %s/%s: ", arguments[0], arguments[1])
 	}
-	return c.message + " "
 }
 
-// inlinePolicy presents the overriders of a spec to Karmada's override manager
-// as the only policy there is.
-type inlinePolicy struct {
+func (c *culprit) prefix() string { return c.policy }
+
+// givenPolicies presents override policies to Karmada's override manager as all
+// that there are. Their rules are for any cluster, so no cluster is read either.
+type givenPolicies struct {
 	client.Client
 
-	overriders policyv1alpha1.Overriders
+	everywhere []policyv1alpha1.ClusterOverridePolicy
+	here       []policyv1alpha1.OverridePolicy
+}
+
+// Get answers for the cluster.
+func (p *givenPolicies) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
 }
 
 // List answers a list of override policies.
-func (p *inlinePolicy) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	spec := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: p.overriders}}}
-	// Cluster-scoped policies are asked for first, and for every resource.
-	policies, ok := list.(*policyv1alpha1.ClusterOverridePolicyList)
-	if ok {
-		policies.Items = []policyv1alpha1.ClusterOverridePolicy{{Spec: spec}}
+func (p *givenPolicies) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch list := list.(type) {
+	case *policyv1alpha1.ClusterOverridePolicyList:
+		list.Items = p.everywhere
+	case *policyv1alpha1.OverridePolicyList:
+		list.Items = p.here
 	}
 	return nil
 }

@@ -257,9 +257,9 @@ func TestOverridesThatFail(t *testing.T) {
 func TestReplicasNeedAKindThatHasSome(t *testing.T) {
 	b := newBench(t, aShop()...)
 	resource := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-	_, err := b.reviseReplicas(resource, 3)
-	if err == nil || !strings.Contains(err.Error(), "cannot revise the replicas of v1 ConfigMap") {
-		t.Errorf("error: %v", err)
+	_, failure := b.reviseReplicas(resource, 3)
+	if failure == nil || !strings.Contains(failure.Message, "cannot revise the replicas of v1 ConfigMap") || !failure.Retry.IsZero() {
+		t.Errorf("failure: %+v", failure)
 	}
 }
 

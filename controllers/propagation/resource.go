@@ -39,7 +39,6 @@ import (
 	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
-	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // Resource is the state of the named resource.
@@ -51,10 +50,11 @@ type Resource struct {
 	Version string
 	// Revision is the revision of the manifest that clusters share.
 	Revision string
-	// Manifest is nil when only the revision was needed and known.
-	Manifest *render.Manifest
 	// Renderings are, by cluster, what gets there instead.
-	Renderings map[string]Rendering
+	Renderings map[string]*Rendering
+	// renderer renders the manifests; nil when only their revisions were needed
+	// and known.
+	renderer *renderer
 	// Dependencies are the resources that have to follow it.
 	Dependencies []configv1alpha1.DependentObjectReference
 	// ClaimedBy names the policy that has claimed the resource.
@@ -80,6 +80,32 @@ type recollection struct {
 	generation int64
 	inputs     string
 	resource   Resource
+	// variants are, by name, what clusters get that get something of their own;
+	// nil for what turned out to be the same as on other clusters.
+	variants map[string]*Rendering
+}
+
+// covers reports whether all that clusters get is known.
+func (r *recollection) covers(found *variants, now time.Time) bool {
+	for name := range found.byName {
+		if rendering, known := r.variants[name]; !known || rendering.isDue(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// sorted is the resource with what each cluster gets.
+func (r *recollection) sorted(found *variants, means *renderer) Resource {
+	resource := r.resource
+	resource.renderer = means
+	for cluster, name := range found.byCluster {
+		if resource.Renderings == nil {
+			resource.Renderings = make(map[string]*Rendering, len(found.byCluster))
+		}
+		resource.Renderings[cluster] = r.variants[name]
+	}
+	return resource
 }
 
 // bindingKinds are the kinds that Karmada renders Works from, with the label
@@ -102,13 +128,14 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 		return Resource{Problem: problem}
 	}
 	r.Resources.Track(key, mapping.Resource)
-	inputs, err := r.renderingInputs(ctx, observed)
+	found, err := r.variantsOf(ctx, observed)
 	if err != nil {
 		return Resource{Problem: readFailed(err.Error(), err)}
 	}
-	known, remembered := r.recall(key, observed.Generation, inputs)
-	if !full && remembered && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
-		return known.resource
+	known, remembered := r.recall(key, observed.Generation, found.inputs)
+	if !full && remembered && known.covers(found, observed.Now) &&
+		r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
+		return known.sorted(found, nil)
 	}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(mapping.GroupVersionKind)
@@ -118,34 +145,13 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 	if problem := forbiddenObject(template); problem != nil {
 		return Resource{Problem: problem}
 	}
-	resource, err := r.render(ctx, observed, template)
+	learned, means, err := r.render(ctx, observed, template, found, known)
 	if err != nil {
 		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: renderPoll}}
 	}
-	for cluster := range resource.Renderings {
-		if resource.Renderings[cluster].Reason == propagationv1alpha1.ReasonRenderFailed {
-			// The interpreter may be a webhook that is down: it is asked again.
-			return resource
-		}
-	}
-	r.remember(key, recollection{
-		generation: observed.Generation, inputs: inputs, resource: resource.withoutManifests(),
-	})
-	return resource
-}
-
-// withoutManifests is what may be remembered of a resource: no content.
-func (r *Resource) withoutManifests() Resource {
-	kept := *r
-	kept.Manifest, kept.Renderings = nil, nil
-	for cluster, rendering := range r.Renderings {
-		if kept.Renderings == nil {
-			kept.Renderings = make(map[string]Rendering, len(r.Renderings))
-		}
-		rendering.Manifest = nil
-		kept.Renderings[cluster] = rendering
-	}
-	return kept
+	r.remember(key, learned)
+	means.forget = func() { r.recollections.Delete(key) }
+	return learned.sorted(found, means)
 }
 
 // mapKind resolves the kind and checks its scope.
@@ -310,8 +316,10 @@ func (r *Reconciler) remember(key types.NamespacedName, known recollection) {
 // learned under the same spec and with the same inputs.
 func (r *Reconciler) recall(key types.NamespacedName, generation int64, inputs string) (recollection, bool) {
 	stored, _ := r.recollections.Load(key)
-	known, ok := stored.(recollection)
-	return known, ok && known.generation == generation && known.inputs == inputs
+	if known, ok := stored.(recollection); ok && known.generation == generation && known.inputs == inputs {
+		return known, true
+	}
+	return recollection{}, false
 }
 
 // forget drops what is remembered for an object, and its watch.

@@ -139,7 +139,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	// One bound for all kinds: it is the API server that is shared.
-	writers, required := make(chan struct{}, options.Writers), newRequirements()
+	writers, required, admit := make(chan struct{}, options.Writers), newRequirements(), newAdmissions()
 	for _, kind := range append(slices.Collect(maps.Keys(kinds)), kindDependency) {
 		reconciler := &Reconciler{
 			Kind:          kind,
@@ -152,6 +152,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Recorder:      mgr.GetEventRecorder("karmada-direct"),
 			Clock:         clock.RealClock{},
 			writers:       writers,
+			admissions:    admit,
 			ledger:        newLedger(clock.RealClock{}),
 			setbacks:      newSetbacks(),
 			conflicts:     newConflicts(),

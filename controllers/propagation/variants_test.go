@@ -1,0 +1,270 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// scripted is Karmada's interpreter with answers of a test.
+type scripted struct {
+	nativeInterpreter
+
+	// revisions are the replicas that were asked for, in order.
+	revisions []int64
+	// revise, if set, is asked before replicas are revised.
+	revise func(object *unstructured.Unstructured, replicas int64) error
+	// unable: no kind has replicas.
+	unable bool
+}
+
+func (s *scripted) HookEnabled(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool {
+	return !(s.unable && operation == configv1alpha1.InterpreterOperationReviseReplica) && s.nativeInterpreter.HookEnabled(kind, operation)
+}
+
+func (s *scripted) ReviseReplica(object *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
+	s.revisions = append(s.revisions, replicas)
+	if s.revise != nil {
+		if err := s.revise(object, replicas); err != nil {
+			return nil, err
+		}
+	}
+	return s.nativeInterpreter.ReviseReplica(object, replicas) //nolint:wrapcheck // a test double passes errors through
+}
+
+// watched has the watch of Deployments show what is there, so that what is
+// remembered of it counts, and counts how often the Deployment is read.
+func watched(t *testing.T, b *bench, reads *int) {
+	t.Helper()
+	deployment := &appsv1.Deployment{}
+	if err := b.server.Get(t.Context(), web, deployment); err != nil {
+		t.Fatal(err)
+	}
+	shown := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: web.Namespace, Name: web.Name, UID: deployment.UID, ResourceVersion: deployment.ResourceVersion,
+	}}
+	shown.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	kinds := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(kinds); err != nil {
+		t.Fatal(err)
+	}
+	b.Resources = NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds, shown), func(schema.GroupVersionResource, types.NamespacedName, bool) {})
+	b.Live = interceptor.NewClient(b.server, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if object.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
+				*reads++
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	b.Resources.Track(web, appsv1.SchemeGroupVersion.WithResource("deployments"))
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return b.Resources.Unchanged(appsv1.SchemeGroupVersion.WithResource("deployments"), web.Namespace, web.Name, deployment.UID, deployment.ResourceVersion), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// farPolicy has clusters at a site get their images from elsewhere.
+func farPolicy(namespace string) *policyv1alpha1.OverridePolicy {
+	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mirror", UID: "policy"}}
+	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
+		TargetCluster: &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"site": "far"}}},
+		Overriders:    registry("mirror.example.org"),
+	}}
+	return policy
+}
+
+// TestClustersShareARendering: what is the same on many clusters is rendered once,
+// and a cluster that changes its labels has nothing rendered for the others.
+func TestClustersShareARendering(t *testing.T) {
+	object, objects := webPropagation(), []client.Object{webDeployment(), farPolicy(web.Namespace)}
+	object.Spec.Clusters = nil
+	for i := range 30 {
+		member := memberCluster(fmt.Sprintf("member%d", i))
+		if i%2 == 0 {
+			member.Labels = map[string]string{"site": "far"}
+		}
+		objects = append(objects, member)
+		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: member.Name, Replicas: ptr.To[int32](int32(1 + i%3))})
+	}
+	b, interpreter, reads := newBench(t, append(objects, object)...), &scripted{}, 0
+	interpreter.DefaultInterpreter = b.Interpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
+	b.Interpreter = interpreter
+	watched(t, b, &reads)
+	if err := b.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	// Two sites with three numbers of replicas: at most once to find the revision
+	// and once to write it.
+	if got := len(interpreter.revisions); got < 6 || got > 12 {
+		t.Errorf("%d renderings of 6 variants: %v", got, interpreter.revisions)
+	}
+	if got := imageOf(t, b.manifestOn(t, "member4")); got != "mirror.example.org/nginx:1" {
+		t.Errorf("image on member4 = %s", got)
+	}
+	if got := imageOf(t, b.manifestOn(t, "member5")); got != "nginx:1" {
+		t.Errorf("image on member5 = %s", got)
+	}
+	for i := range 30 {
+		if got := replicasOf(t, b.manifestOn(t, fmt.Sprintf("member%d", i))); got != int64(1+i%3) {
+			t.Errorf("replicas on member%d = %d", i, got)
+		}
+	}
+	b.settle(t)
+	b.confirm(t)
+	interpreter.revisions, reads = nil, 0
+	b.settle(t)
+	if reads > 0 || len(interpreter.revisions) > 0 {
+		t.Errorf("idle: %d reads, %d renderings", reads, len(interpreter.revisions))
+	}
+
+	member := memberCluster("member5")
+	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(member), member); err != nil {
+		t.Fatal(err)
+	}
+	member.Labels = map[string]string{"site": "far"}
+	if err := b.server.Update(t.Context(), member); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if got := imageOf(t, b.manifestOn(t, "member5")); got != "mirror.example.org/nginx:1" {
+		t.Errorf("image on member5 with another label = %s", got)
+	}
+	if reads > 1 || len(interpreter.revisions) > 1 {
+		t.Errorf("another label on one cluster: %d reads, %d renderings", reads, len(interpreter.revisions))
+	}
+}
+
+// TestPoliciesForOtherGroups cost nothing.
+func TestPoliciesForOtherGroups(t *testing.T) {
+	policy := farPolicy(web.Namespace)
+	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "Service"}}
+	b := newBench(t, append(aShop(), policy)...)
+	found, err := b.variantsOf(t.Context(), scene([]string{"member1"}, func(o *Observed) { o.Spec.Resource.APIVersion = "apps/v1" }))
+	if err != nil || len(found.byName) > 0 || found.inputs != "" {
+		t.Errorf("variants: %+v, %v", found, err)
+	}
+}
+
+// TestReplicasThatFail: a kind that has no replicas is not asked for them again
+// and again; an interpreter that does not answer is, now and then, and only for
+// the clusters concerned.
+func TestReplicasThatFail(t *testing.T) {
+	object := webPropagation()
+	object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](3), ptr.To[int32](5)
+	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
+	passive := clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock = passive
+	interpreter, reads := &scripted{unable: true}, 0
+	interpreter.DefaultInterpreter = b.Interpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
+	b.Interpreter = interpreter
+	watched(t, b, &reads)
+	b.settle(t)
+	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonRenderFailed || row.Message != "spec.clusters, replicas of member1: Karmada's resource interpreter cannot revise the replicas of apps/v1 Deployment; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision" {
+		t.Errorf("row: %s: %s", row.Reason, row.Message)
+	}
+	reads = 0
+	passive.SetTime(passive.Now().Add(2 * renderPoll))
+	b.settle(t)
+	if reads > 0 {
+		t.Errorf("replicas that no change of time can revise: %d reads", reads)
+	}
+
+	interpreter.unable = false
+	interpreter.revise = func(_ *unstructured.Unstructured, replicas int64) error {
+		if replicas == 5 {
+			return errors.New("the webhook does not answer")
+		}
+		return nil
+	}
+	b.interpreterEpoch.Add(1)
+	b.settle(t)
+	if got := replicasOf(t, b.manifestOn(t, "member1")); got != 3 {
+		t.Errorf("member1 was held up with %d replicas", got)
+	}
+	if row := b.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonRenderFailed || row.Message != "spec.clusters, replicas of member2: revising the replicas of Deployment web: the webhook does not answer" {
+		t.Errorf("row: %s: %s", row.Reason, row.Message)
+	}
+	b.confirm(t)
+	b.settle(t)
+	reads, interpreter.revisions = 0, nil
+	b.settle(t)
+	if reads > 0 {
+		t.Errorf("before it is due: %d reads", reads)
+	}
+	passive.SetTime(passive.Now().Add(renderPoll))
+	interpreter.revise = nil
+	b.settle(t)
+	if fmt.Sprint(interpreter.revisions) != "[5]" || reads != 1 {
+		t.Errorf("when it is due: %d reads, replicas revised: %v, want those of member2 alone", reads, interpreter.revisions)
+	}
+	if got := replicasOf(t, b.manifestOn(t, "member2")); got != 5 {
+		t.Errorf("member2 has %d replicas", got)
+	}
+}
+
+// TestRenderedAgainIsTheSame: what is written is what was decided on, or nothing.
+func TestRenderedAgainIsTheSame(t *testing.T) {
+	object := webPropagation()
+	object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](3), ptr.To[int32](5)
+	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
+	interpreter, answers := &scripted{}, 0
+	interpreter.DefaultInterpreter = b.Interpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
+	interpreter.revise = func(object *unstructured.Unstructured, _ int64) error {
+		if answers++; answers <= 2 {
+			object.SetLabels(map[string]string{"answer": "of an older version"})
+		}
+		return nil
+	}
+	b.Interpreter = interpreter
+	if err := b.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	// The last that was rendered is kept. The other is rendered again, and differs.
+	if works := b.works(t); len(works) != 1 {
+		t.Errorf("%d Works were written, of which only one could be decided on", len(works))
+	}
+	b.settle(t)
+	for cluster, replicas := range map[string]int64{"member1": 3, "member2": 5} {
+		manifest := b.manifestOn(t, cluster)
+		if got := replicasOf(t, manifest); got != replicas || manifest.GetLabels()["answer"] != "" {
+			t.Errorf("%s: %d replicas, labels %v", cluster, got, manifest.GetLabels())
+		}
+	}
+}
