@@ -170,7 +170,7 @@ func (r *Reconciler) bury(key types.NamespacedName) {
 	r.aggregations.Delete(key)
 	r.sizes.Delete(key)
 	r.gauges.forget(key)
-	r.requirements.release(requirer{kind: r.Kind, key: key})
+	r.requirements.release(requirer{kind: r.Kind, key: key}, nil)
 }
 
 // dependency returns a dependency as an object; nil when nobody requires it.
@@ -182,7 +182,7 @@ func (r *Reconciler) dependency(ctx context.Context, key types.NamespacedName) (
 		return object, nil
 	}
 	r.bury(key)
-	unknown, err := r.unknownRequirements(ctx)
+	unknown, err := r.unknownRequirements(ctx, key)
 	if _, witnessed := r.vanished.Load(key); err == nil && !unknown && !witnessed {
 		r.vanished.Store(key, r.Clock.Now())
 	}
@@ -246,6 +246,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if err := r.observeClusters(ctx, observed); err != nil {
 		return ctrl.Result{}, err
 	}
+	observed.Kept = r.requirements.kept(key)
 	plan := NewPlan(observed)
 	result, err := r.apply(ctx, nil, observed, plan)
 	if err != nil {
@@ -264,6 +265,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 		plan.wait(left)
 		if left <= 0 && plan.Wait == 0 {
 			r.vanished.Delete(key)
+			r.requirements.forget(key)
 		}
 	}
 	return ctrl.Result{RequeueAfter: plan.Wait}, nil

@@ -19,15 +19,11 @@ package propagation
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +33,7 @@ import (
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // kindDependency is the kind of what owns the Works of a dependency: nothing
@@ -46,41 +43,6 @@ import (
 // resource is true of one that follows. It lives as long as somebody requires
 // it, and its Works keep it from being forgotten over a restart.
 const kindDependency = "Dependency"
-
-// requirer is an object that other resources follow.
-type requirer struct {
-	kind string
-	key  types.NamespacedName
-}
-
-// requirement is what follows an object, and where to.
-type requirement struct {
-	dependencies []types.NamespacedName
-	// clusters are the clusters of the object, each with whether it is suspended.
-	clusters   map[string]bool
-	resolution propagationv1alpha1.ConflictResolution
-	preserve   bool
-	// unknown: the resource could not be read since this process began.
-	unknown bool
-}
-
-// requirements knows which resources follow which objects.
-type requirements struct {
-	mu       sync.Mutex
-	required map[requirer]requirement
-	// dependencies are by their key as they were seen last.
-	dependencies map[types.NamespacedName]*propagationv1alpha1.DirectPropagation
-	// wake has a request of a kind reconciled.
-	wake map[string]func(types.NamespacedName)
-}
-
-func newRequirements() *requirements {
-	return &requirements{
-		required:     map[requirer]requirement{},
-		dependencies: map[types.NamespacedName]*propagationv1alpha1.DirectPropagation{},
-		wake:         map[string]func(types.NamespacedName){},
-	}
-}
 
 // dependencyKey names a dependency. What names the resource stands in the name,
 // which an owner of Works may be called by, if not an object of the API.
@@ -97,154 +59,39 @@ func referenceOf(key types.NamespacedName) propagationv1alpha1.ResourceReference
 	}
 }
 
-// register has an interest in a kind's requests.
-func (r *requirements) register(kind string, wake func(types.NamespacedName)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wake[kind] = wake
+// unknownRequirements tells whether it is not known yet, of an object that is there, whether
+// it requires a dependency: until then nobody can say that it is not required.
+func (r *Reconciler) unknownRequirements(ctx context.Context, key types.NamespacedName) (bool, error) {
+	if err := r.expectRequirers(ctx); err != nil {
+		return false, err
+	}
+	return r.requirements.isUnknown(key), nil
 }
 
-// set replaces what follows an object, and wakes what is concerned.
-func (r *requirements) set(who requirer, now requirement) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := r.required[who]
-	if now.unknown {
-		if len(before.dependencies) > 0 {
-			// What is known stays true until better is known.
-			return
-		}
-	} else if equality.Semantic.DeepEqual(before.dependencies, now.dependencies) && maps.Equal(before.clusters, now.clusters) &&
-		before.resolution == now.resolution && before.preserve == now.preserve && !before.unknown {
-		r.required[who] = now
-		return
-	}
-	r.required[who] = now
-	r.changed(before, now)
-}
-
-// release ends what follows an object.
-func (r *requirements) release(who requirer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, found := r.required[who]
-	if found {
-		delete(r.required, who)
-		r.changed(before, requirement{})
-	}
-}
-
-func (r *requirements) changed(before, now requirement) {
-	if r.wake[kindDependency] == nil {
-		return
-	}
-	for _, key := range slices.Concat(before.dependencies, now.dependencies) {
-		r.wake[kindDependency](key)
-	}
-}
-
-// keys are the dependencies that somebody requires.
-func (r *requirements) keys() []types.NamespacedName {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := []types.NamespacedName{}
-	for _, required := range r.required {
-		all = append(all, required.dependencies...)
-	}
-	slices.SortFunc(all, compareKeys)
-	return slices.Compact(all)
-}
-
-// object is a dependency in the form of an object that names it; nil when
-// nobody requires it.
-func (r *requirements) object(key types.NamespacedName) *propagationv1alpha1.DirectPropagation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	spec, suspended, wanted := propagationv1alpha1.PropagationSpec{Resource: referenceOf(key), ConflictResolution: propagationv1alpha1.ConflictAbort}, map[string]bool{}, false
-	for _, required := range r.required {
-		if !slices.Contains(required.dependencies, key) {
-			continue
-		}
-		wanted = true
-		if required.resolution == propagationv1alpha1.ConflictOverwrite {
-			spec.ConflictResolution = required.resolution
-		}
-		if required.preserve {
-			spec.PreserveResourcesOnDeletion = ptr.To(true)
-		}
-		for cluster, stopped := range required.clusters {
-			before, named := suspended[cluster]
-			suspended[cluster] = stopped && (before || !named)
-		}
-	}
-	if !wanted {
-		delete(r.dependencies, key)
+// expectRequirers lists, once in a process, the objects that others follow.
+// Those that come later are expected as they come.
+func (r *Reconciler) expectRequirers(ctx context.Context) error {
+	if r.requirements.listed.Load() {
 		return nil
 	}
-	for _, cluster := range slices.Sorted(maps.Keys(suspended)) {
-		spec.Clusters = append(spec.Clusters, propagationv1alpha1.TargetCluster{Name: cluster})
-		if suspended[cluster] {
-			spec.Suspension.DispatchingOnClusters.ClusterNames = append(spec.Suspension.DispatchingOnClusters.ClusterNames, cluster)
-		}
-	}
-	known := r.dependencies[key]
-	if known == nil {
-		sum := sha256.Sum256([]byte(key.String()))
-		known = &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name, UID: types.UID("dependency-" + hex.EncodeToString(sum[:16])),
-			Finalizers: []string{propagationv1alpha1.CleanupFinalizer},
-		}}
-		r.dependencies[key] = known
-	}
-	if !equality.Semantic.DeepEqual(known.Spec, spec) {
-		known.Spec = spec
-		known.Generation++
-	}
-	return known.DeepCopy()
-}
-
-// report takes down how a dependency fares, and wakes those who require it when
-// that has changed.
-func (r *requirements) report(key types.NamespacedName, status *propagationv1alpha1.PropagationStatus) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known := r.dependencies[key]
-	if known == nil || equality.Semantic.DeepEqual(&known.Status, status) {
-		return
-	}
-	known.Status = *status
-	for who, required := range r.required {
-		if wake := r.wake[who.kind]; wake != nil && slices.Contains(required.dependencies, key) {
-			wake(who.key)
-		}
-	}
-}
-
-// unknownRequirements tells whether it is not known yet, of an object that is there, what
-// follows it: until then nobody can say that a dependency is not required.
-func (r *Reconciler) unknownRequirements(ctx context.Context) (bool, error) {
 	for kind, known := range kinds {
 		list := known.list()
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return false, fmt.Errorf("listing %ss: %w", kind, err)
+			return fmt.Errorf("listing %ss: %w", kind, err)
 		}
 		for _, object := range objectsOf(list) {
-			if !ptr.Deref(object.GetSpec().PropagateDeps, false) || object.GetDeletionTimestamp() != nil {
-				continue
-			}
-			if r.requirements.isUnknown(requirer{kind: kind, key: client.ObjectKeyFromObject(object)}) {
-				return true, nil
-			}
+			r.requirements.expectOf(kind, object)
 		}
 	}
-	return false, nil
+	r.requirements.listed.Store(true)
+	return nil
 }
 
-func (r *requirements) isUnknown(who requirer) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	required, found := r.required[who]
-	return !found || required.unknown
+// expectOf expects that resources follow an object, if it says so.
+func (r *requirements) expectOf(kind string, object Object) {
+	if ptr.Deref(object.GetSpec().PropagateDeps, false) && object.GetDeletionTimestamp() == nil {
+		r.expect(requirer{kind: kind, key: client.ObjectKeyFromObject(object)})
+	}
 }
 
 // require takes down what follows an object.
@@ -253,19 +100,20 @@ func (r *Reconciler) require(object Object, observed *Observed) {
 		return
 	}
 	who := requirer{kind: r.Kind, key: client.ObjectKeyFromObject(object)}
+	preserve := ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false)
 	if observed.Deleting || !ptr.Deref(observed.Spec.PropagateDeps, false) {
-		r.requirements.release(who)
+		r.requirements.release(who, &preserve)
 		return
 	}
 	now := requirement{
-		clusters: map[string]bool{}, resolution: observed.Spec.ConflictResolution,
-		preserve: ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false), unknown: observed.Resource.Problem != nil,
+		clusters: map[string]bool{}, resolution: observed.Spec.ConflictResolution, preserve: preserve, unknown: observed.Resource.Problem != nil,
+		relearned: ptr.Deref(observed.Status.ObservedGeneration, 0) == observed.Generation,
 	}
 	for _, target := range observed.Targets {
 		now.clusters[target.Cluster] = target.Suspend
 	}
 	for _, dependency := range observed.Resource.Dependencies {
-		if dependency.Name != "" {
+		if reason, _ := outOfReach(observed.Owner, dependency); reason == "" {
 			now.dependencies = append(now.dependencies, dependencyKey(dependency))
 		}
 	}
@@ -286,20 +134,61 @@ func (r *Reconciler) dependenciesOf(observed *Observed, template *unstructured.U
 	slices.SortFunc(found, func(a, b configv1alpha1.DependentObjectReference) int {
 		return compareKeys(dependencyKey(a), dependencyKey(b))
 	})
+	found = slices.CompactFunc(found, func(a, b configv1alpha1.DependentObjectReference) bool {
+		return a.Name != "" && a.LabelSelector == nil && b.LabelSelector == nil && dependencyKey(a) == dependencyKey(b)
+	})
+	if len(found) > propagationv1alpha1.MaxDependencies {
+		return nil, fmt.Errorf("spec.propagateDeps: %s %s needs %d resources, and %d at most follow an object; split it, or leave propagateDeps out and propagate them by objects of their own",
+			template.GetKind(), template.GetName(), len(found), propagationv1alpha1.MaxDependencies)
+	}
 	return found, nil
 }
 
+// outOfReach says why a dependency is not followed; empty when it is. An object
+// in a namespace reaches nothing outside of it, whatever an interpreter names.
+func outOfReach(owner render.Owner, dependency configv1alpha1.DependentObjectReference) (reason, message string) {
+	switch {
+	case dependency.Name == "":
+		return propagationv1alpha1.ReasonRenderFailed, "it is selected by labels, and only dependencies that are named are followed"
+	case owner.Namespace == "" || owner.Namespace == dependency.Namespace:
+		return "", ""
+	case dependency.Namespace == "":
+		return propagationv1alpha1.ReasonResourceScopeMismatch, fmt.Sprintf(
+			"no namespace is named for it; have dependencyInterpretation name namespace %s, or use a ClusterDirectPropagation if the kind is cluster-scoped", owner.Namespace)
+	default:
+		return propagationv1alpha1.ReasonResourceScopeMismatch, fmt.Sprintf(
+			"it is in namespace %s, and what follows a DirectPropagation is in its own; propagate it by a DirectPropagation there", dependency.Namespace)
+	}
+}
+
+// misplaced says why a dependency cannot be what its requirers name: a name with
+// a namespace must not reach a cluster-scoped resource.
+func (r *Reconciler) misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *Problem {
+	if r.Kind != kindDependency || (namespace == "") == (scope == meta.RESTScopeNameRoot) {
+		return nil
+	}
+	advice := "is namespaced, and dependencyInterpretation names no namespace for it; have it name one"
+	if namespace != "" {
+		advice = "is cluster-scoped and does not follow an object in a namespace; use a ClusterDirectPropagation for it"
+	}
+	return &Problem{
+		Reason: propagationv1alpha1.ReasonResourceScopeMismatch, Message: fmt.Sprintf("%s %s %s", reference.APIVersion, reference.Kind, advice), Stalled: true,
+	}
+}
+
 // fares tells how the dependencies of an object fare on its clusters.
-func (r *requirements) fares(observed *Observed) *propagationv1alpha1.Dependencies {
+func (r *Reconciler) fares(observed *Observed) *propagationv1alpha1.Dependencies {
 	if !ptr.Deref(observed.Spec.PropagateDeps, false) || observed.Deleting {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	sum := &propagationv1alpha1.Dependencies{Total: ptr.To(int32(len(observed.Resource.Dependencies)))} //nolint:gosec // a Pod names a few
+	who := requirer{kind: observed.Owner.Kind, key: keyOf(observed.Owner)}
+	sum := &propagationv1alpha1.Dependencies{Total: ptr.To(int32(len(observed.Resource.Dependencies)))} //nolint:gosec // MaxDependencies at most
 	ready := int32(0)
 	for _, dependency := range observed.Resource.Dependencies {
-		reason, message := r.faresOn(dependency, observed)
+		reason, message := outOfReach(observed.Owner, dependency)
+		if reason == "" {
+			reason, message = r.requirements.fares(who, dependencyKey(dependency), observed.targets)
+		}
 		if reason == "" {
 			ready++
 		} else if len(sum.Unready) < propagationv1alpha1.MaxUnreadyDependencies {
@@ -312,25 +201,20 @@ func (r *requirements) fares(observed *Observed) *propagationv1alpha1.Dependenci
 	return sum
 }
 
-// faresOn says why a dependency is not everywhere where it has to be; empty
-// when it is.
-func (r *requirements) faresOn(dependency configv1alpha1.DependentObjectReference, observed *Observed) (reason, message string) {
-	if dependency.Name == "" {
-		return propagationv1alpha1.ReasonRenderFailed, "it is selected by labels, and only dependencies that are named are followed"
-	}
-	known := r.dependencies[dependencyKey(dependency)]
-	if known == nil || known.Status.ObservedGeneration == nil {
-		return propagationv1alpha1.ReasonApplying, "it has not been looked at yet"
-	}
-	if ready := known.Status.Conditions; len(known.Status.Clusters) == 0 && len(ready) > 0 {
-		return ready[0].Reason, ready[0].Message
-	}
-	for i := range known.Status.Clusters {
-		row := &known.Status.Clusters[i]
-		// Whoever else sends it there: it is there.
-		if observed.targeted(row.Name) && row.Applied != metav1.ConditionTrue && row.Reason != propagationv1alpha1.ReasonConflict {
-			return row.Reason, row.Name + ": " + row.Message
+// troublesOf says on which clusters a dependency is not in place, the worst
+// first. Where somebody else sends it, it is.
+func troublesOf(observed *Observed, rows []propagationv1alpha1.ClusterStatus) []trouble {
+	troubles := []trouble{}
+	for i := range rows {
+		row := &rows[i]
+		if !observed.targeted(row.Name) || row.Applied == metav1.ConditionTrue || row.Reason == propagationv1alpha1.ReasonConflict {
+			continue
 		}
+		found := trouble{cluster: row.Name, reason: row.Reason, message: row.Message}
+		if problem := observed.Resource.Problem; problem != nil {
+			found.reason, found.message = problem.Reason, strings.TrimPrefix(problem.Message, "spec.resource: ")
+		}
+		troubles = append(troubles, found)
 	}
-	return "", ""
+	return troubles
 }

@@ -55,7 +55,7 @@ func TestRequirementsAreShared(t *testing.T) {
 	woken := []string{}
 	required := newRequirements()
 	for _, kind := range []string{kindDependency, "DirectPropagation"} {
-		required.register(kind, func(key types.NamespacedName) { woken = append(woken, kind+" "+key.Name) })
+		required.register(kind, func(key types.NamespacedName, _ int) { woken = append(woken, kind+" "+key.Name) })
 	}
 	expect := func(what string, want ...string) {
 		t.Helper()
@@ -69,12 +69,7 @@ func TestRequirementsAreShared(t *testing.T) {
 		if object == nil {
 			return "none"
 		}
-		names := []string{}
-		for _, target := range object.Spec.Clusters {
-			names = append(names, target.Name)
-		}
-		return fmt.Sprintf("%d: %s %s suspended %v preserved %t", object.Generation, strings.Join(names, " "), object.Spec.ConflictResolution,
-			object.Spec.Suspension.DispatchingOnClusters.ClusterNames, ptr.Deref(object.Spec.PreserveResourcesOnDeletion, false))
+		return fmt.Sprintf("%d: %s", object.Generation, asked(object))
 	}
 	steps := []struct {
 		who  requirer
@@ -82,10 +77,10 @@ func TestRequirementsAreShared(t *testing.T) {
 		want string
 	}{
 		{first, requirement{unknown: true}, "none"},
-		{first, requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{"member1": true, "member2": true}}, "1: member1 member2 Abort suspended [member1 member2] preserved false"},
-		{second, requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{"member2": false, "member3": false}, preserve: true, resolution: propagationv1alpha1.ConflictOverwrite}, "2: member1 member2 member3 Overwrite suspended [member1] preserved true"},
-		{first, requirement{unknown: true}, "2: member1 member2 member3 Overwrite suspended [member1] preserved true"},
-		{first, requirement{clusters: map[string]bool{"member1": true}}, "3: member2 member3 Overwrite suspended [] preserved true"},
+		{first, requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{"member1": true, "member2": true}}, "1: member1 Abort suspended, member2 Abort suspended"},
+		{second, requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{"member2": false, "member3": false}, preserve: true, resolution: propagationv1alpha1.ConflictOverwrite}, "2: member1 Abort suspended, member2 Overwrite preserved, member3 Overwrite preserved"},
+		{first, requirement{unknown: true}, "2: member1 Abort suspended, member2 Overwrite preserved, member3 Overwrite preserved"},
+		{first, requirement{clusters: map[string]bool{"member1": true}}, "3: member2 Overwrite preserved, member3 Overwrite preserved"},
 	}
 	for i, step := range steps {
 		required.set(step.who, step.what)
@@ -96,15 +91,33 @@ func TestRequirementsAreShared(t *testing.T) {
 	expect("all steps", "Dependency v1/ConfigMap/settings")
 	required.set(second, steps[2].what)
 	expect("nothing is new")
-	required.report(settingsKey, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To[int64](3)})
+	required.report(settingsKey, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To[int64](3)}, nil)
 	expect("a report", "DirectPropagation second")
-	required.report(settingsKey, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To[int64](3)})
+	required.report(settingsKey, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To[int64](3)}, nil)
 	expect("the same report")
-	required.release(second)
+	required.release(second, nil)
 	expect("the last one goes", "Dependency v1/ConfigMap/settings")
 	if got := told(); got != "none" {
 		t.Errorf("required still: %s", got)
 	}
+}
+
+// asked is what is asked for of a dependency, cluster by cluster.
+func asked(object *dependencyObject) string {
+	observed := &Observed{Spec: object.GetSpec(), Terms: object.terms}
+	observed.target()
+	told := []string{}
+	for _, target := range observed.Targets {
+		words := fmt.Sprintf("%s %s", target.Cluster, target.ConflictResolution)
+		if target.Suspend {
+			words += " suspended"
+		}
+		if target.Preserve {
+			words += " preserved"
+		}
+		told = append(told, words)
+	}
+	return strings.Join(told, ", ")
 }
 
 // TestNothingIsKnownAtFirst: as long as it is not known what follows an object,
@@ -115,7 +128,7 @@ func TestNothingIsKnownAtFirst(t *testing.T) {
 	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
 	expect := func(want bool) {
 		t.Helper()
-		if got, err := b.unknownRequirements(t.Context()); err != nil || got != want {
+		if got, err := b.unknownRequirements(t.Context(), settingsKey); err != nil || got != want {
 			t.Errorf("unknown: %t (%v), want %t", got, err, want)
 		}
 	}

@@ -19,11 +19,8 @@ package propagation
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +33,6 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
-	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -171,10 +167,7 @@ func (r *Reconciler) worksOf(keys ...string) (map[types.NamespacedName]*workv1al
 // reconciled.
 func (r *Reconciler) find(ctx context.Context, key string) []reconcile.Request {
 	if r.Kind == kindDependency {
-		// Which clusters it goes to is not looked up for this: all are woken.
-		return r.dependencyRequests(func(object Object) bool {
-			return strings.HasPrefix(key, clusterKey("")) || slices.Contains(keysOf(object), key)
-		})
+		return requestsForKeys(r.requirements.with(key))
 	}
 	objects, err := r.objects(key)
 	if err != nil {
@@ -187,7 +180,7 @@ func (r *Reconciler) find(ctx context.Context, key string) []reconcile.Request {
 // findIn lists those of a namespace; all when it is empty.
 func (r *Reconciler) findIn(ctx context.Context, namespace string) []reconcile.Request {
 	if r.Kind == kindDependency {
-		return r.dependencyRequests(func(object Object) bool { return namespace == "" || namespace == object.GetNamespace() })
+		return requestsForKeys(r.requirements.in(namespace))
 	}
 	list := kinds[r.Kind].list()
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -196,15 +189,10 @@ func (r *Reconciler) findIn(ctx context.Context, namespace string) []reconcile.R
 	return requestsFor(objectsOf(list))
 }
 
-// dependencyRequests are requests for the dependencies that match.
-func (r *Reconciler) dependencyRequests(matches func(Object) bool) []reconcile.Request {
-	requests := []reconcile.Request{}
-	for _, key := range r.requirements.keys() {
-		object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		object.Spec.Resource = referenceOf(key)
-		if matches(object) {
-			requests = append(requests, reconcile.Request{NamespacedName: key})
-		}
+func requestsForKeys(keys []types.NamespacedName) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(keys))
+	for _, key := range keys {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
 	}
 	return requests
 }

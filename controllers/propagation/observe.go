@@ -57,6 +57,11 @@ type Observed struct {
 	// Retry is the user's request to attempt what clusters refuse; a new value is
 	// a new request.
 	Retry string
+	// Terms are, by cluster, what those ask for who require a dependency; nil when
+	// the spec says it all.
+	Terms map[string]terms
+	// Kept are the clusters that a dependency leaves and where it stays.
+	Kept map[string]struct{}
 
 	Resource Resource
 	// Dependencies says how the resources fare that follow this one.
@@ -142,6 +147,9 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		Clusters:     map[string]Cluster{},
 		Holders:      map[string]string{},
 		Lost:         map[string]time.Time{},
+	}
+	if dependency, ok := object.(*dependencyObject); ok {
+		observed.Terms, observed.Kept = dependency.terms, dependency.kept
 	}
 	var err error
 	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
@@ -303,6 +311,9 @@ func (o *Observed) target() {
 			Preserve:           ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false),
 			ReadySince:         o.Clusters[name].ReadySince,
 		})
+		if own, differs := o.Terms[name]; differs {
+			own.adjust(&o.Targets[len(o.Targets)-1])
+		}
 	}
 }
 

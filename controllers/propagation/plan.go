@@ -356,10 +356,7 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 		planEnd(observed, plan, cluster, work)
 		return
 	}
-	preserve := ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false)
-	if observed.Vanished {
-		preserve = ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
-	}
+	preserve := observed.keeps(work)
 	if wait := settles(observed, cluster, work); wait > 0 && !preserve {
 		plan.wait(wait)
 		return
@@ -369,6 +366,16 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 		removal.Preserve = &preserve
 	}
 	plan.remove(observed, removal)
+}
+
+// keeps tells whether the member's object is to stay when a Work is deleted. What
+// those have asked for who required a dependency there stands in the Work.
+func (o *Observed) keeps(work *workv1alpha1.Work) bool {
+	if !o.Vanished && o.Owner.Kind != kindDependency {
+		return ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false)
+	}
+	_, kept := o.Kept[clusterOf(work.Namespace)]
+	return kept || ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
 }
 
 // planEnd sees a deletion of a Work to its end.

@@ -113,6 +113,8 @@ type variant struct {
 	here       []policyv1alpha1.OverridePolicy
 	replicas   *int32
 	overriders *policyv1alpha1.Overriders
+	// resolution is what becomes of a conflict.
+	resolution propagationv1alpha1.ConflictResolution
 }
 
 // variantsOf sorts the clusters by what they get.
@@ -129,14 +131,14 @@ func (r *Reconciler) variantsOf(ctx context.Context, observed *Observed) (*varia
 		}
 	}
 	found.inputs = r.renderingInputs(observed, policies, own)
-	if len(policies) == 0 && len(own) == 0 {
+	if len(policies) == 0 && len(own) == 0 && len(observed.Terms) == 0 {
 		return found, nil
 	}
 	for _, target := range observed.Targets {
 		if !observed.Clusters[target.Cluster].Exists {
 			continue
 		}
-		if err := r.assign(ctx, found, target.Cluster, own[target.Cluster]); err != nil {
+		if err := r.assign(ctx, found, observed, target.Cluster, own[target.Cluster]); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +164,7 @@ func (r *Reconciler) renderingInputs(observed *Observed, policies []client.Objec
 }
 
 // assign finds the variant that a cluster gets, if it gets one.
-func (r *Reconciler) assign(ctx context.Context, found *variants, name string, asked *propagationv1alpha1.TargetCluster) error {
+func (r *Reconciler) assign(ctx context.Context, found *variants, observed *Observed, name string, asked *propagationv1alpha1.TargetCluster) error {
 	cluster := &clusterv1alpha1.Cluster{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
 		return fmt.Errorf("reading Cluster %s: %w", name, err)
@@ -185,12 +187,17 @@ func (r *Reconciler) assign(ctx context.Context, found *variants, name string, a
 		}
 		key = fmt.Appendf(key, "overriders %x", sha256.Sum256(content))
 	}
+	resolution := observed.resolutionOn(name)
+	if resolution != observed.Spec.ConflictResolution {
+		key = fmt.Appendf(key, "on conflict %s ", resolution)
+	}
 	if len(key) == 0 {
 		return nil
 	}
 	known := found.byName[string(key)]
 	if known == nil {
 		known = found.newVariant(string(key), cluster, asked)
+		known.resolution = resolution
 		found.byName[known.name] = known
 	}
 	found.byCluster[name] = known.name
@@ -339,7 +346,7 @@ func (r *renderer) sharedManifest() (*render.Manifest, error) {
 	if r.shared != nil {
 		return r.shared, nil
 	}
-	manifest, err := r.manifestOf(r.template)
+	manifest, err := r.manifestOf(r.template, r.resolution)
 	if err != nil {
 		return nil, err
 	}
@@ -353,15 +360,15 @@ func (r *renderer) sharedManifest() (*render.Manifest, error) {
 // keep renders a variant and keeps it instead of the last one.
 func (r *renderer) keep(name string, object *unstructured.Unstructured) (*render.Manifest, error) {
 	r.last, r.lastName = nil, ""
-	manifest, err := r.manifestOf(object)
+	manifest, err := r.manifestOf(object, r.variants.byName[name].resolution)
 	if err == nil {
 		r.last, r.lastName = manifest, name
 	}
 	return manifest, err
 }
 
-func (r *renderer) manifestOf(object *unstructured.Unstructured) (*render.Manifest, error) {
-	return render.NewManifest(object, r.resolution, r.reconciler.LocalPrefixes...) //nolint:wrapcheck // it says all
+func (r *renderer) manifestOf(object *unstructured.Unstructured, resolution propagationv1alpha1.ConflictResolution) (*render.Manifest, error) {
+	return render.NewManifest(object, resolution, r.reconciler.LocalPrefixes...) //nolint:wrapcheck // it says all
 }
 
 // admissions bounds the bytes of resources that are rendered or written at once,
@@ -407,11 +414,12 @@ func sizeOf(value any) int64 {
 func (r *renderer) learn(name string) *Rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	object, records, failure := r.apply(r.variants.byName[name])
+	wanted := r.variants.byName[name]
+	object, records, failure := r.apply(wanted)
 	if failure != nil {
 		return failure
 	}
-	if len(records) == 0 && equality.Semantic.DeepEqual(r.template.Object, object.Object) {
+	if len(records) == 0 && wanted.resolution == r.resolution && equality.Semantic.DeepEqual(r.template.Object, object.Object) {
 		return nil
 	}
 	manifest, err := r.keep(name, object)

@@ -52,12 +52,12 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
 		return ctrl.Result{}, err
 	}
-	observed.Dependencies = r.requirements.fares(observed)
-	status := NewStatus(observed, result)
+	observed.Dependencies = r.fares(observed)
+	status, rows := statusAndRows(observed, result)
 	r.gauges.confirmed(observed, r.Clock.Now())
 	r.gauges.counted(client.ObjectKeyFromObject(object), status.Summary)
 	if r.Kind == kindDependency {
-		r.requirements.report(client.ObjectKeyFromObject(object), status)
+		r.requirements.report(client.ObjectKeyFromObject(object), status, troublesOf(observed, rows))
 		return r.next(observed, plan, result)
 	}
 	hold := r.holdStatus(object, plan, status)

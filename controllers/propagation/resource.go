@@ -127,6 +127,9 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 	if problem != nil {
 		return Resource{Problem: problem}
 	}
+	if problem := r.misplaced(reference, key.Namespace, mapping.Scope.Name()); problem != nil {
+		return Resource{Problem: problem}
+	}
 	r.Resources.Track(key, mapping.Resource)
 	found, err := r.variantsOf(ctx, observed)
 	if err != nil {

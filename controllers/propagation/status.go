@@ -59,6 +59,13 @@ var severity = []string{
 // NewStatus says what is applied where, after a plan was carried out. It is
 // pure: it reads nothing but its arguments.
 func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.PropagationStatus {
+	status, _ := statusAndRows(observed, result)
+	return status
+}
+
+// statusAndRows also returns the rows of all clusters, of which the status has no more
+// than the API takes, the worst first.
+func statusAndRows(observed *Observed, result *Outcome) (*propagationv1alpha1.PropagationStatus, []propagationv1alpha1.ClusterStatus) {
 	rows := make([]propagationv1alpha1.ClusterStatus, 0, len(observed.Targets))
 	for _, target := range observed.Targets {
 		rows = append(rows, targetRow(observed, result, target))
@@ -75,7 +82,7 @@ func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.Propaga
 	}
 	status.Conditions = conditionsOf(observed, rows[:targets], rows[targets:])
 	status.Clusters, status.Omitted = bounded(observed, rows)
-	return status
+	return status, rows
 }
 
 // row builds the row of a cluster. The message is made fit for the API.

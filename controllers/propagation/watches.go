@@ -191,7 +191,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		WatchesMetadata(metadataOf("ResourceInterpreterCustomization"), r.onInterpreter()).
 		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.requirements.register(r.Kind, func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+			r.requirements.register(r.Kind, func(key types.NamespacedName, priority int) { enqueue(queue, key, priority, 0) })
 			r.Resources = NewResources(ctx, metadataClient, r.onResource(ctx, queue))
 			// Sources are awaited before the first reconcile.
 			return startInterpreter()
@@ -233,11 +233,20 @@ func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLi
 // controller writes its status; that only settles the ledger.
 func (r *Reconciler) onObject() handler.EventHandler {
 	wake := &handler.EnqueueRequestForObject{}
+	expect := func(object client.Object) {
+		if object, ok := object.(Object); ok {
+			r.requirements.expectOf(r.Kind, object)
+		}
+	}
 	return handler.Funcs{
-		CreateFunc: wake.Create,
+		CreateFunc: func(ctx context.Context, created event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			expect(created.Object)
+			wake.Create(ctx, created, queue)
+		},
 		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			r.ledger.shown(updated.ObjectNew)
 			if intentChanged(updated.ObjectOld, updated.ObjectNew) {
+				expect(updated.ObjectNew)
 				wake.Update(ctx, updated, queue)
 			}
 		},

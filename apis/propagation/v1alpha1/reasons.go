@@ -43,7 +43,9 @@ const (
 	// serve the named apiVersion and kind. Clusters keep the revision they have.
 	ReasonResourceKindNotFound = "ResourceKindNotFound"
 	// ReasonResourceScopeMismatch means that a DirectPropagation names a
-	// cluster-scoped kind, or a ClusterDirectPropagation a namespaced one.
+	// cluster-scoped kind, or a ClusterDirectPropagation a namespaced one; of a
+	// dependency, that it is not in the namespace of the DirectPropagation that
+	// it is to follow.
 	ReasonResourceScopeMismatch = "ResourceScopeMismatch"
 	// ReasonResourceNotPropagatable means that the kind, or this object of it,
 	// must not travel.
@@ -170,6 +172,8 @@ const (
 const (
 	// MaxClusterRows is how many rows the status has at most.
 	MaxClusterRows = 256
+	// MaxDependencies is how many resources may follow an object.
+	MaxDependencies = 256
 	// MaxUnreadyDependencies is how many dependencies the status names at most.
 	MaxUnreadyDependencies = 16
 	// MaxMessageLength is how long the message of a row is at most, in bytes.
