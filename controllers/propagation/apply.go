@@ -289,6 +289,15 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 		}
 		work = written
 	}
+	if render.HoldsNamespace(removal.Work) {
+		namespace, err := r.synchronizedNamespace(ctx, work)
+		if err != nil {
+			return err
+		}
+		if namespace != nil {
+			return r.handOver(ctx, observed, work, namespace)
+		}
+	}
 	// Recorded first: the Work may be gone before the answer is here.
 	deleted := work.DeepCopy()
 	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(observed.Now))
@@ -302,6 +311,63 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
 	workWrites.WithLabelValues(r.Kind, "delete").Inc()
+	return nil
+}
+
+// synchronizedNamespace returns the Namespace that a Work holds if Karmada puts it
+// on every cluster by itself: to delete such a Work would delete the Namespace on
+// the member with all that is in it. It returns nil for any other Namespace.
+func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alpha1.Work) (*metav1.PartialObjectMetadata, error) {
+	full := &workv1alpha1.Work{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), full); err != nil {
+		return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
+	}
+	held := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(full.Spec.Workload.Manifests[0].Raw, held); err != nil {
+		return nil, fmt.Errorf("reading the Namespace in Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Live.Get(ctx, types.NamespacedName{Name: held.Name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // what is not there is not synchronized
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Namespace %s, to see whether Karmada synchronizes it: %w", held.Name, err)
+	}
+	if !isSynchronized(namespace) || namespace.DeletionTimestamp != nil {
+		return nil, nil //nolint:nilnil // it is ours
+	}
+	return namespace, nil
+}
+
+// handOver makes a Work what Karmada's namespace synchronization would have made
+// it: without our marks, and owned by the Namespace.
+func (r *Reconciler) handOver(ctx context.Context, observed *Observed, work *workv1alpha1.Work, namespace *metav1.PartialObjectMetadata) error {
+	owner := metav1.NewControllerRef(namespace, corev1.SchemeGroupVersion.WithKind("Namespace"))
+	annotations := map[string]any{}
+	for _, key := range []string{propagationv1alpha1.OwnerKindAnnotation, propagationv1alpha1.OwnerNamespaceAnnotation, propagationv1alpha1.OwnerNameAnnotation} {
+		annotations[key] = nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": work.ResourceVersion, "annotations": annotations,
+		"labels": map[string]any{propagationv1alpha1.OwnerUIDLabel: nil}, "ownerReferences": []metav1.OwnerReference{*owner},
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding the marks of Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	// For this process it is as good as deleted: it leaves the cache.
+	left := work.DeepCopy()
+	left.DeletionTimestamp = ptr.To(metav1.NewTime(observed.Now))
+	if err := r.ledger.wrote(observed.Owner.UID, left); err != nil {
+		return err
+	}
+	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		r.ledger.gone(observed.Owner.UID, work)
+		return r.unlessGone(err, "handing over Work %s/%s to Karmada's namespace synchronization", work.Namespace, work.Name)
+	}
+	workWrites.WithLabelValues(r.Kind, "release").Inc()
 	return nil
 }
 

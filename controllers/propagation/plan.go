@@ -186,7 +186,7 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	case work.DeletionTimestamp != nil:
 		// It is created anew when it is gone.
 		planEnd(observed, plan, target.Cluster, work)
-	case observed.holdsAnother(work):
+	case observed.holdsAnother(work), observed.Resource.ClaimedBy == namespaceSynchronization:
 		planRemoval(observed, plan, observed.workKey(target.Cluster))
 	case wantsReplacement(observed, target, work):
 		plan.remove(observed, replacement(target.Cluster, work))

@@ -307,8 +307,19 @@ func claimOf(resource *unstructured.Unstructured) string {
 		return "PropagationPolicy " + names.NamespacedKey(annotations[policyv1alpha1.PropagationPolicyNamespaceAnnotation], annotations[policyv1alpha1.PropagationPolicyNameAnnotation])
 	case labels[policyv1alpha1.ClusterPropagationPolicyPermanentIDLabel] != "":
 		return "ClusterPropagationPolicy " + annotations[policyv1alpha1.ClusterPropagationPolicyAnnotation]
+	case resource.GroupVersionKind().GroupKind() == corev1.SchemeGroupVersion.WithKind("Namespace").GroupKind() && isSynchronized(resource):
+		return namespaceSynchronization
 	}
 	return ""
+}
+
+// namespaceSynchronization is what propagates Namespaces to every cluster.
+const namespaceSynchronization = "Karmada's namespace synchronization, which passes over Namespaces with the label " + policyv1alpha1.NamespaceSkipAutoPropagationLabel + "=true"
+
+// isSynchronized reports whether Karmada propagates a Namespace by itself.
+func isSynchronized(namespace metav1.Object) bool {
+	skipped := strings.EqualFold(namespace.GetLabels()[policyv1alpha1.NamespaceSkipAutoPropagationLabel], "true")
+	return !skipped && namespace.GetName() != metav1.NamespaceDefault
 }
 
 func (r *Reconciler) remember(key types.NamespacedName, known recollection) {

@@ -116,7 +116,14 @@ func IdentityOf(work *workv1alpha1.Work) string {
 // IsIrreplaceable reports whether the object that a compact Work holds must not
 // be deleted in order to be created anew, because it holds data or other objects.
 func IsIrreplaceable(work *workv1alpha1.Work) bool {
-	return strings.Contains(compacted(work, 3)[len(IdentityOf(work)):], flagIrreplaceable)
+	return hasFlag(work, flagIrreplaceable)
+}
+
+// HoldsNamespace reports whether a compact Work holds a Namespace.
+func HoldsNamespace(work *workv1alpha1.Work) bool { return hasFlag(work, flagNamespace) }
+
+func hasFlag(work *workv1alpha1.Work, flag string) bool {
+	return strings.Contains(compacted(work, 3)[len(IdentityOf(work)):], flag)
 }
 
 // IsRewritten reports whether a controller of Karmada has written its own
@@ -125,7 +132,7 @@ func IsIrreplaceable(work *workv1alpha1.Work) bool {
 // trace.
 func IsRewritten(work *workv1alpha1.Work) bool {
 	if isCompact(work) {
-		return strings.Contains(compacted(work, 3)[len(IdentityOf(work)):], flagRewritten)
+		return hasFlag(work, flagRewritten)
 	}
 	if len(work.Spec.Workload.Manifests) != 1 {
 		return false

@@ -41,10 +41,12 @@ func Identity(kind schema.GroupKind, name string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:identityLength*6/8])
 }
 
+var namespaceKind = schema.GroupKind{Group: corev1.GroupName, Kind: "Namespace"}
+
 // irreplaceableKinds are the built-in kinds that hold data or other objects:
 // deleting one of them deletes what it holds.
 var irreplaceableKinds = sets.New(
-	schema.GroupKind{Group: corev1.GroupName, Kind: "Namespace"},
+	namespaceKind,
 	schema.GroupKind{Group: corev1.GroupName, Kind: util.PersistentVolumeClaimKind},
 	schema.GroupKind{Group: corev1.GroupName, Kind: util.PersistentVolumeKind},
 	schema.GroupKind{Group: "apiextensions.k8s.io", Kind: util.CRDKind},

@@ -128,6 +128,8 @@ const (
 	flagIrreplaceable = "!"
 	// flagRewritten marks a manifest that a controller of Karmada has put into the Work.
 	flagRewritten = "~"
+	// flagNamespace marks a Namespace.
+	flagNamespace = "n"
 )
 
 // words is the inspection in the form that a compact Work keeps.
@@ -171,6 +173,9 @@ func identify(content, annotations map[string]any) inspection {
 	found.uid, _ = annotations[workv1alpha2.ResourceTemplateUIDAnnotation].(string)
 	if isIrreplaceable(object) {
 		found.flags += flagIrreplaceable
+	}
+	if kind := object.GroupVersionKind().GroupKind(); kind == namespaceKind {
+		found.flags += flagNamespace
 	}
 	if isRewritten(annotations) {
 		found.flags += flagRewritten
