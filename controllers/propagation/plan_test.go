@@ -17,6 +17,7 @@ limitations under the License.
 package propagation
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -135,6 +137,54 @@ func terminating(at time.Time) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) { work.DeletionTimestamp = ptr.To(metav1.NewTime(at)) }
 }
 
+func annotated(key, value string) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) { work.Annotations[key] = value }
+}
+
+// attempted notes on a Work that it has been attempted afresh.
+func attempted(count int, at time.Time) func(*workv1alpha1.Work) {
+	return annotated(propagationv1alpha1.AttemptsAnnotation, attempts{count: count - 1}.next(at))
+}
+
+func refusedAt(at time.Time) func(*workv1alpha1.Work) {
+	condition := failed
+	condition.LastTransitionTime = metav1.NewTime(at)
+	return conditions(dispatched, condition)
+}
+
+// payload replaces what a compact Work keeps of its manifest behind the revision:
+// the generation and the UID of the template, and the identity with its flags.
+func payload(words string) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) {
+		work.Spec.Workload.Manifests[0].Raw = []byte("revision " + current + " " + words)
+	}
+}
+
+// ofUID is a template with a UID, and a revision that depends on it.
+func ofUID(uid types.UID) sceneOption {
+	return func(observed *Observed) {
+		observed.Resource.UID = uid
+		if uid == "u1" {
+			observed.Resource.Revision = older
+		}
+	}
+}
+
+func asking(retry string) sceneOption { return func(observed *Observed) { observed.Retry = retry } }
+
+// setback is a write that the API server has refused.
+func setback(cluster, what string, until time.Time) sceneOption {
+	return func(observed *Observed) {
+		observed.Setbacks = map[string]Setback{cluster: {What: what, Until: until, Err: errors.New("not welcome")}}
+	}
+}
+
+// here is the identity of the named Deployment, elsewhere that of one in another group.
+var (
+	here      = render.Identity(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "web")
+	elsewhere = render.Identity(schema.GroupKind{Group: "example.org", Kind: "Deployment"}, "web")
+)
+
 var (
 	dispatched = metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}
 	applied    = metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}
@@ -143,6 +193,11 @@ var (
 	isConfirmed = conditions(dispatched, applied)
 	isRefused   = conditions(dispatched, failed)
 	isHealthy   = reports(workv1alpha1.ResourceHealthy)
+	isRecreated = conditions(dispatched, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: reasonRecreated})
+	isInvalid   = conditions(dispatched, metav1.Condition{
+		Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+		Message: `Failed to apply all manifests (0/1): Deployment.apps "web" is invalid: spec.selector: Invalid value: field is immutable`,
+	})
 )
 
 // steps writes a plan down in words.
@@ -210,7 +265,7 @@ func TestNewPlan(t *testing.T) {
 		"a True of an older attempt":        {scene(one, on("member1", conditions(applied))), []string{"reset member1"}},
 		"a True of an unknown attempt":      {scene(one, on("member1", conditions(applied, dispatched))), []string{"reset and nudge member1"}},
 		"reset, and then nothing written":   {scene(one, on("member1", conditions(resetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
-		"contact regained, not confirmed":   {scene(one, cluster("member1", regained), on("member1", isRefused)), []string{"nudge member1"}},
+		"contact regained, not confirmed":   {scene(one, cluster("member1", regained), on("member1")), []string{"nudge member1"}},
 		"contact regained, confirmed":       {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
 		"contact regained, suspended":       {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
 		"no contact, the resource changed":  {scene(one, cluster("member1", lost), on("member1", isConfirmed, revision(older))), []string{"reset and update member1"}},
@@ -231,28 +286,59 @@ func TestNewPlan(t *testing.T) {
 		"an interpreter that fails": {scene(two, func(o *Observed) {
 			o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "RenderFailed", Retry: now.Add(30 * time.Second)}}
 		}), []string{"create member2", "look again in 30s"}},
-		"a cluster of its own":              {scene(two, on("member1"), on("member2"), func(o *Observed) { o.Resource.Renderings = map[string]*Rendering{"member1": {Revision: older}} }), []string{"update member1"}},
-		"somebody else holds it":            {scene(two, func(o *Observed) { o.Holders["member1"] = "ResourceBinding shop/web-deployment" }), []string{"create member2", "look again in 3s"}},
-		"cluster taken off the list":        {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
-		"taken off, and preserved":          {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},
-		"taken off before it settled":       {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
-		"taken off, out of reach":           {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", lost)), []string{"delete member2"}},
-		"resource missing":                  {scene(two, problem(Problem{}), on("member1", isConfirmed)), nil},
-		"resource missing, cluster removed": {scene(one, problem(Problem{}), on("member1", isConfirmed), on("member2", isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
-		"kind unknown":                      {scene(one, problem(Problem{Poll: kindPoll}), on("member1")), []string{"look again in 15s"}},
-		"deleting":                          {scene(nil, deleting, on("member1", isHealthy), cluster("member1", readyCluster)), []string{"delete member1"}},
-		"deleting, under way":               {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), nil},
-		"deleting, contact regained":        {scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
-		"deleting, contact lost before":     {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", regained)), nil},
-		"vanished":                          {scene(nil, deleting, func(o *Observed) { o.Vanished = true; o.HasFinalizer = false }, on("member1", isHealthy, preserve), cluster("member1", readyCluster)), []string{"delete member1"}},
-		"deleting, done":                    {scene(nil, deleting), []string{"remove the finalizer"}},
-		"deleting, without our finalizer":   {scene(nil, deleting, func(o *Observed) { o.HasFinalizer = false }), nil},
-		"deleting, out of reach":            {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", lost)), nil},
-		"deleting, cluster gone":            {scene(nil, deleting, on("member1", terminating(now))), []string{"remove the finalizer"}},
-		"deleting, abandoned":               {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost)), []string{"remove the finalizer", "abandon member1"}},
-		"abandoned, but one is in reach":    {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost), on("member2", terminating(now)), cluster("member2", readyCluster)), nil},
-		"preserved, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", readyCluster)), []string{"release member1"}},
-		"preserved, and not hanging yet":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", readyCluster)), []string{"look again in 3s"}},
+		"a cluster of its own":                      {scene(two, on("member1"), on("member2"), func(o *Observed) { o.Resource.Renderings = map[string]*Rendering{"member1": {Revision: older}} }), []string{"update member1"}},
+		"somebody else holds it":                    {scene(two, func(o *Observed) { o.Holders["member1"] = "ResourceBinding shop/web-deployment" }), []string{"create member2", "look again in 3s"}},
+		"cluster taken off the list":                {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
+		"taken off, and preserved":                  {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},
+		"taken off before it settled":               {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
+		"taken off, out of reach":                   {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", lost)), []string{"delete member2"}},
+		"resource missing":                          {scene(two, problem(Problem{}), on("member1", isConfirmed)), nil},
+		"resource missing, cluster removed":         {scene(one, problem(Problem{}), on("member1", isConfirmed), on("member2", isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
+		"kind unknown":                              {scene(one, problem(Problem{Poll: kindPoll}), on("member1")), []string{"look again in 15s"}},
+		"deleting":                                  {scene(nil, deleting, on("member1", isHealthy), cluster("member1", readyCluster)), []string{"delete member1"}},
+		"deleting, under way":                       {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), nil},
+		"deleting, contact regained":                {scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
+		"deleting, contact lost before":             {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", regained)), nil},
+		"vanished":                                  {scene(nil, deleting, func(o *Observed) { o.Vanished = true; o.HasFinalizer = false }, on("member1", isHealthy, preserve), cluster("member1", readyCluster)), []string{"delete member1"}},
+		"deleting, done":                            {scene(nil, deleting), []string{"remove the finalizer"}},
+		"deleting, without our finalizer":           {scene(nil, deleting, func(o *Observed) { o.HasFinalizer = false }), nil},
+		"deleting, out of reach":                    {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", lost)), nil},
+		"deleting, cluster gone":                    {scene(nil, deleting, on("member1", terminating(now))), []string{"remove the finalizer"}},
+		"deleting, abandoned":                       {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost)), []string{"remove the finalizer", "abandon member1"}},
+		"abandoned, but one is in reach":            {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost), on("member2", terminating(now)), cluster("member2", readyCluster)), nil},
+		"preserved, and it hangs":                   {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", readyCluster)), []string{"release member1"}},
+		"preserved, and not hanging yet":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", readyCluster)), []string{"look again in 3s"}},
+		"preserved, the cluster out of reach":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour))), cluster("member1", lost)), nil},
+		"preserved, nudged a moment ago":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour)), attempted(1, now.Add(-time.Second))), cluster("member1", readyCluster)), []string{"look again in 2s"}},
+		"preserved, by a clock that is ahead":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+		"deleted by hand, contact regained":         {scene(one, cluster("member1", regained), on("member1", terminating(now.Add(-90*time.Minute)))), []string{"nudge the deletion on member1"}},
+		"refused a while ago":                       {scene(one, on("member1", isRefused)), []string{"nudge member1"}},
+		"refused, retried a moment ago":             {scene(one, on("member1", isRefused, attempted(2, now.Add(-time.Second)))), []string{"look again in 44s"}},
+		"refused, retried many times":               {scene(one, on("member1", isRefused, attempted(50, now.Add(-time.Minute)))), []string{"look again in 4m0s"}},
+		"refused, retried and due":                  {scene(one, on("member1", isRefused, attempted(50, now.Add(-5*time.Minute)))), []string{"nudge member1"}},
+		"refused anew after a retry":                {scene(one, on("member1", refusedAt(now.Add(-3*time.Second)), attempted(50, now.Add(-time.Minute)))), []string{"look again in 2s"}},
+		"refused by a clock that is ahead":          {scene(one, on("member1", refusedAt(now.Add(time.Hour)), attempted(1, now.Add(-10*time.Second)))), []string{"look again in 5s"}},
+		"refused, the cluster out of reach":         {scene(one, cluster("member1", lost), on("member1", isRefused)), nil},
+		"refused, suspended":                        {scene(one, suspended, on("member1", isRefused, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+		"a retry is asked for":                      {scene(one, asking("now"), on("member1", isRefused, attempted(50, now))), []string{"nudge member1"}},
+		"a retry was asked for and made":            {scene(one, asking("now"), on("member1", isRefused, attempted(2, now.Add(-time.Second)), annotated(propagationv1alpha1.RetryAnnotation, "now"))), []string{"look again in 44s"}},
+		"a retry is asked for, all is right":        {scene(one, asking("now"), on("member1", isConfirmed)), nil},
+		"re-created on the member":                  {scene(one, on("member1", isRecreated)), []string{"nudge member1"}},
+		"re-created, nudged a moment ago":           {scene(one, on("member1", isRecreated, attempted(1, now.Add(-time.Second)))), []string{"look again in 14s"}},
+		"another object of that name":               {scene(one, on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"delete member1"}},
+		"the same object in another group":          {scene(one, ofUID("u1"), on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"reset and update member1"}},
+		"created anew, and the cluster refuses it":  {scene(one, ofUID("u2"), on("member1", isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"delete member1"}},
+		"created anew, refused, to be preserved":    {scene(one, preserving, ofUID("u2"), on("member1", preserve, isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"preserve=false and delete member1"}},
+		"created anew, refused for another reason":  {scene(one, ofUID("u2"), on("member1", isRefused, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
+		"created anew, the new one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here+"!"), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
+		"created anew, the old one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1!"))), []string{"nudge member1"}},
+		"invalid, and not created anew":             {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here))), []string{"nudge member1"}},
+		"created anew, the cluster is out of reach": {scene(one, cluster("member1", lost), ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), nil},
+		"a Namespace that Karmada takes over":       {scene(one, func(o *Observed) { o.Resource.ClaimedBy = namespaceSynchronization }, on("member1", isConfirmed, isHealthy)), []string{"delete member1"}},
+		"refused by the API server":                 {scene(two, setback("member1", "write "+current+" ", now.Add(time.Second))), []string{"create member2", "look again in 1s"}},
+		"refused by the API server, and due":        {scene(two, setback("member1", "write "+current+" ", now)), []string{"create member1", "create member2"}},
+		"refused by the API server, then changed":   {scene(one, setback("member1", "write "+older+" ", now.Add(time.Second))), []string{"create member1"}},
+		"a removal that was refused":                {scene(nil, deleting, on("member1", isHealthy), on("member2", isHealthy), cluster("member1", readyCluster), cluster("member2", readyCluster), setback("member1", "remove uid-member1web", now.Add(time.Second))), []string{"delete member2", "look again in 1s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {

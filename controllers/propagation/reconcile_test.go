@@ -547,6 +547,9 @@ func TestForeignWorksAreNotTouched(t *testing.T) {
 			"ResourceBinding shop/web-deployment",
 		},
 		"Karmada's own": {nil, nil, "Karmada or another controller"},
+		"ours, with the label of a quota of Karmada": {
+			map[string]string{propagationv1alpha1.OwnerUIDLabel: "ours", "federatedresourcequota.karmada.io/name": "x"}, nil, "Karmada or another controller",
+		},
 		"another DirectPropagation's": {
 			map[string]string{propagationv1alpha1.OwnerUIDLabel: "theirs"},
 			map[string]string{propagationv1alpha1.OwnerKindAnnotation: "DirectPropagation", propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: "other"},

@@ -24,6 +24,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -97,6 +98,8 @@ func content(resource client.Object) any {
 			"image": typed.Spec.Template.Spec.Containers[0].Image, "replicas": *typed.Spec.Replicas,
 			"nodes": typed.Spec.Template.Spec.NodeSelector,
 		}
+	case *batchv1.Job:
+		return typed.Spec.Template.Spec.Containers[0].Image
 	case *unstructured.Unstructured:
 		return typed.Object["spec"]
 	default:

@@ -214,6 +214,45 @@ func TestPreserveWhatIsGone(t *testing.T) {
 	s.hasNoWorks("lost")
 }
 
+// Of an object that is to stay on members that are gone, and of one that is
+// suspended there, the deletion ends when the members are back: the one stays as
+// nobody's, so that no later propagation takes it for its own, and the other goes.
+func TestPreservedOrSuspendedWhileMembersAreGone(t *testing.T) {
+	s := newSpace(t)
+	began := time.Now()
+	revision, _ := s.says("kept", "to be kept")
+	s.makes(preserving("kept", "member1", "member2"))
+	s.settled("kept", revision, began, patience)
+	held, _ := s.says("held", "to be removed")
+	s.propagates("held", configMap("held"), "member1", "member2")
+	s.settled("held", held, began, patience)
+	at := s.edits("held", func(object *directPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
+	s.until("held", at, patience, all(rowSays("member1", metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended), rowSays("member2", metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended)))
+
+	stopped := crashes(t, "member1", "member2")
+	readiness(t, "member1", stopped, patience, false)
+	readiness(t, "member2", stopped, patience, false)
+	at = s.deletes("kept")
+	s.deletes("held")
+	for _, name := range []string{"kept", "held"} {
+		s.until(name, at, patience, blockedOn("member1", "member2"))
+		s.stays(name, 10*time.Second, blockedOn("member1", "member2"))
+	}
+
+	started := starts(t, "member1", "member2")
+	gone := []*member{member1, member2}
+	removed := looksFor(gone, removalPatience, func(ctx context.Context, m *member) error { return s.lacks(ctx, m, "held") })
+	for _, m := range gone {
+		back := readiness(t, m.Name, started, 3*time.Minute, true)
+		lasted(t, m.Name+" back: Cluster Ready → object that was suspended is gone from it", removed(t, m).Sub(back), 15*time.Second)
+	}
+	s.goes("kept", at, patience)
+	s.goes("held", at, patience)
+	for _, m := range gone {
+		s.isLeft(m, "kept")
+	}
+}
+
 // The controller is killed while it deletes, and nothing is left all the same.
 func TestDeletionSurvivesACrash(t *testing.T) {
 	s := newSpace(t)
