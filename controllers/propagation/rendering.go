@@ -483,7 +483,13 @@ func (r *renderer) apply(wanted *variant) (*unstructured.Unstructured, map[strin
 			return nil, nil, failure
 		}
 	}
-	records, failure := wanted.override(object)
+	override := wanted.override
+	if why := guarded(r.template.GroupVersionKind()); why != "" {
+		override = func(object *unstructured.Unstructured) (map[string]string, *Rendering) {
+			return wanted.overrideGuarded(object, why)
+		}
+	}
+	records, failure := override(object)
 	if failure != nil {
 		return nil, nil, failure
 	}

@@ -119,6 +119,7 @@ type ClusterDirectPropagationList struct {
 
 // PropagationSpec says which resource goes to which clusters.
 // +kubebuilder:validation:XValidation:rule="has(self.clusters) || has(self.clusterSelector)",message="must say which clusters get the resource, in clusters or by clusterSelector",fieldPath=".clusters"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusters) || !self.clusters.exists(c, has(c.overriders)) || !(self.resource.apiVersion.split('/')[0] in ['rbac.authorization.k8s.io', 'authorization.openshift.io', 'security.openshift.io', 'user.openshift.io', 'certificates.k8s.io', 'admissionregistration.k8s.io', 'apiregistration.k8s.io', 'apiextensions.k8s.io'] || self.resource.apiVersion == 'v1' && self.resource.kind in ['Namespace', 'ResourceQuota', 'LimitRange'])",message="must not have overriders for a resource that grants permissions or limits what users of a namespace may do, which must be the same on every cluster; use a ClusterOverridePolicy",fieldPath=".clusters"
 type PropagationSpec struct {
 	// resource names the resource to propagate. It may be changed: the old
 	// resource is withdrawn from a cluster once the new one is written for it.
@@ -215,6 +216,8 @@ type TargetCluster struct {
 
 	// overriders change the resource for this cluster, after all that
 	// OverridePolicies and ClusterOverridePolicies change. They are Karmada's.
+	// They must not be used for what grants permissions, such as a RoleBinding,
+	// or limits what users of a namespace may do, such as a ResourceQuota.
 	// +optional
 	Overriders *policyv1alpha1.Overriders `json:"overriders,omitempty"`
 }

@@ -259,6 +259,38 @@ func TestClustersValidation(t *testing.T) {
 	}})
 }
 
+// TestOverridersThatGrant: overriders are for what users of a namespace may write
+// anyway.
+func TestOverridersThatGrant(t *testing.T) {
+	t.Parallel()
+	const (
+		patched = "[{name: member1}, {name: member2, overriders: {plaintext: [{path: /roleRef/name, operator: replace, value: cluster-admin}]}}]"
+		guarded = `spec.clusters: Invalid value: must not have overriders for a resource that grants permissions or limits what users of a namespace may do, which must be the same on every cluster; use a ClusterOverridePolicy`
+	)
+	cases := []answerCase{{
+		name: "a workload", yaml: spec(web, patched),
+	}, {
+		name: "a ServiceAccount", yaml: spec("{apiVersion: v1, kind: ServiceAccount, name: web}", patched),
+	}, {
+		name: "a kind that is only named like one that limits", yaml: spec("{apiVersion: example.org/v1, kind: ResourceQuota, name: web}", patched),
+	}, {
+		name: "a RoleBinding without overriders", yaml: spec("{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, name: web}", members),
+	}, {
+		name: "a RoleBinding on selected clusters", yaml: "resource: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, name: web}\nclusterSelector: {}",
+	}}
+	for _, resource := range []string{
+		"rbac.authorization.k8s.io/v1, kind: RoleBinding", "rbac.authorization.k8s.io/v1beta1, kind: Role",
+		"authorization.openshift.io/v1, kind: RoleBinding", "security.openshift.io/v1, kind: SecurityContextConstraints",
+		"user.openshift.io/v1, kind: Group", "certificates.k8s.io/v1beta1, kind: ClusterTrustBundle",
+		"admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration", "apiregistration.k8s.io/v1, kind: APIService",
+		"apiextensions.k8s.io/v1, kind: CustomResourceDefinition",
+		"v1, kind: Namespace", "v1, kind: ResourceQuota", "v1, kind: LimitRange",
+	} {
+		cases = append(cases, answerCase{name: resource, yaml: spec("{apiVersion: "+resource+", name: web}", patched), want: refused + guarded})
+	}
+	checkSpecs(t, cases)
+}
+
 func TestPolicyValidation(t *testing.T) {
 	t.Parallel()
 	checkSpecs(t, []answerCase{{

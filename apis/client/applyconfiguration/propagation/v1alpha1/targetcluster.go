@@ -35,6 +35,8 @@ type TargetClusterApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// overriders change the resource for this cluster, after all that
 	// OverridePolicies and ClusterOverridePolicies change. They are Karmada's.
+	// They must not be used for what grants permissions, such as a RoleBinding,
+	// or limits what users of a namespace may do, such as a ResourceQuota.
 	Overriders *policyv1alpha1.Overriders `json:"overriders,omitempty"`
 }
 
