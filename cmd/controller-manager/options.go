@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/karmada-direct/karmada-direct/controllers/propagation"
 )
@@ -84,6 +85,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.controller.LocalPrefixes, "local-metadata-prefixes", nil,
 		"Prefixes of the keys of labels and annotations that stay in the control plane, for example app.kubernetes.io/instance where Argo CD tracks by that label. "+
 			"Those of Argo CD and kubectl's last-applied-configuration always stay.")
+	flags.StringVar(&o.controller.DefaultServiceAccount, "default-service-account", "",
+		"Name of the service account, in the namespace of each DirectPropagation that names none itself, whose permissions count. "+
+			"Without it, such a DirectPropagation has the permissions of the controller.")
 	flags.IntVar(&o.controller.Writers, "concurrent-work-writes", o.controller.Writers, "How many Works are written at once, over all DirectPropagations.")
 }
 
@@ -113,6 +117,11 @@ func (o *options) validate() error {
 	for _, prefix := range o.controller.LocalPrefixes {
 		if prefix == "" {
 			errs = append(errs, errors.New("--local-metadata-prefixes: must not contain an empty prefix, which every key begins with"))
+		}
+	}
+	if account := o.controller.DefaultServiceAccount; account != "" {
+		for _, problem := range validation.IsDNS1123Subdomain(account) {
+			errs = append(errs, fmt.Errorf("--default-service-account=%s: must be the name of a ServiceAccount: %s", account, problem))
 		}
 	}
 	if o.controller.Concurrency < 1 {

@@ -80,6 +80,9 @@ type Reconciler struct {
 	Interpreter resourceinterpreter.ResourceInterpreter
 	// LocalPrefixes begin the keys of labels and annotations that do not travel.
 	LocalPrefixes []string
+	// DefaultServiceAccount names the account, in the namespace of an object that
+	// names none, whose permissions count; empty for the controller's own.
+	DefaultServiceAccount string
 	// Recorder takes Events.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
@@ -89,6 +92,7 @@ type Reconciler struct {
 	gauges         *gauges
 	// requirements are shared by all kinds.
 	requirements *requirements
+	reviews      *reviews
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
 	// admissions bounds the memory that renderings and writes take.
@@ -101,6 +105,8 @@ type Reconciler struct {
 	beaten    backoff
 	// recollections are, by object, what is remembered of its resource.
 	recollections sync.Map
+	// grants are, by object, the revisions that its account may send.
+	grants sync.Map
 	// troubled are the objects of whose trouble an Event told.
 	troubled sync.Map
 	// vanished are the objects that this process saw go, with the time.
@@ -166,6 +172,7 @@ func (r *Reconciler) bury(key types.NamespacedName) {
 	r.conflicts.forget(key)
 	r.beaten.Forget(key)
 	r.statusWritten.Delete(key)
+	r.grants.Delete(key)
 	r.troubled.Delete(key)
 	r.aggregations.Delete(key)
 	r.sizes.Delete(key)

@@ -106,7 +106,7 @@ func (r *Reconciler) require(object Object, observed *Observed) {
 		return
 	}
 	now := requirement{
-		clusters: map[string]bool{}, resolution: observed.Spec.ConflictResolution, preserve: preserve, unknown: observed.Resource.Problem != nil,
+		clusters: map[string]bool{}, resolution: observed.Spec.ConflictResolution, preserve: preserve, unknown: observed.followersUnknown(), account: r.accountOf(object),
 		relearned: ptr.Deref(observed.Status.ObservedGeneration, 0) == observed.Generation,
 	}
 	for _, target := range observed.Targets {

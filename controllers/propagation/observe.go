@@ -90,6 +90,8 @@ type Observed struct {
 	ConflictPoll time.Duration
 	// Setbacks are, by cluster, the writes that the API server refused last.
 	Setbacks map[string]Setback
+	// Denials says, by cluster, why nothing new may travel there.
+	Denials map[string]Denial
 }
 
 // Cluster is the state of a member cluster.
@@ -173,7 +175,11 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		return observed, nil
 	}
 	observed.Resource = r.observeResource(ctx, object, observed, full)
-	return observed, r.observeHolders(ctx, observed)
+	if err := r.observeHolders(ctx, observed); err != nil {
+		return nil, err
+	}
+	r.observePermissions(ctx, object, observed)
+	return observed, nil
 }
 
 // observeSelection finds the clusters that the selector of the spec matches.

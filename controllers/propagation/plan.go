@@ -167,6 +167,12 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		// what is in it is on its way out.
 		return
 	}
+	work := observed.work(target.Cluster)
+	if denial, denied := observed.Denials[target.Cluster]; denied {
+		plan.wait(denial.Wait)
+		planDenied(observed, plan, target, work)
+		return
+	}
 	if rendering.Reason != "" {
 		// What the cluster has stays until this is mended.
 		if !rendering.Retry.IsZero() {
@@ -175,7 +181,6 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		return
 	}
 	target.Overrides = rendering.Overrides
-	work := observed.work(target.Cluster)
 	switch {
 	case work == nil && restores(observed, target.Cluster) > 0:
 		plan.wait(restores(observed, target.Cluster))
@@ -197,6 +202,21 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		plan.wait(refusalSettles(observed.Now, work))
 		if due, retried := retryIn(observed, target, work); retried {
 			plan.wait(due)
+		}
+	}
+}
+
+// planDenied decides what the Work of a cluster needs to which nothing new may
+// travel. What it has stays, and what takes no content is still done for it.
+func planDenied(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
+	switch {
+	case work == nil:
+	case work.DeletionTimestamp != nil:
+		planEnd(observed, plan, target.Cluster, work)
+	case render.OwnerOf(work).UID == observed.Owner.UID:
+		standing := Rendering{Revision: render.Revision(work)}
+		if write, needed := planWrite(observed, target, standing, work); needed && !write.Update {
+			plan.write(observed, write)
 		}
 	}
 }

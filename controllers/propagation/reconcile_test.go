@@ -22,11 +22,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,6 +70,11 @@ type bench struct {
 	writes []string
 	// refuse, if set, is asked before each write.
 	refuse func(write string) error
+	// asked are the permissions that were asked for, and may answers: allowed, or
+	// an error of the server. Without it, nobody may be asked.
+	asked []string
+	may   func(permission string) (bool, error)
+	mu    sync.Mutex
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
@@ -94,6 +101,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Recorder:    b.events, Clock: clock.RealClock{},
 		writers: make(chan struct{}, 1), admissions: newAdmissions(), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
+	b.Reconciler.reviews = newReviews(b.Client, clock.RealClock{})
 	b.Reconciler.works = func(key string) ([]client.Object, error) {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}
 		err := b.Client.List(t.Context(), list)
@@ -166,9 +174,27 @@ func (b *bench) count(ctx context.Context, object client.Object) {
 	}
 }
 
+// answer answers a SubjectAccessReview as may does.
+func (b *bench) answer(review *authorizationv1.SubjectAccessReview) error {
+	action := review.Spec.ResourceAttributes
+	what := strings.TrimRight(fmt.Sprintf("%s: %s %s.%s %s/%s", review.Spec.User, action.Verb, action.Resource, action.Group, action.Namespace, action.Name), "/ ")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, what)
+	if b.may == nil {
+		return fmt.Errorf("nobody may be asked whether %s", what)
+	}
+	var err error
+	review.Status.Allowed, err = b.may(what)
+	return err
+}
+
 func (b *bench) interceptor() interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if review, ok := object.(*authorizationv1.SubjectAccessReview); ok {
+				return b.answer(review)
+			}
 			return b.guard("create", object, func() error { return c.Create(ctx, object, options...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {

@@ -173,6 +173,13 @@ func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl
 	for cluster := range result.Failures {
 		plan.wait(max(soon, r.setbacks.of(key)[cluster].Until.Sub(r.Clock.Now())))
 	}
+	if err := reviewFailure(observed); err != nil {
+		reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonReviewFailed).Inc()
+		if plan.Wait == 0 {
+			return ctrl.Result{}, err
+		}
+		plan.wait(kindPoll)
+	}
 	if result.Retry {
 		plan.wait(r.beaten.When(key))
 	} else {
@@ -222,6 +229,8 @@ var troubles = []string{
 	propagationv1alpha1.ReasonClusterSelectorInvalid,
 	propagationv1alpha1.ReasonNoClusterSelected,
 	propagationv1alpha1.ReasonConflict,
+	propagationv1alpha1.ReasonForbidden,
+	propagationv1alpha1.ReasonReviewFailed,
 	propagationv1alpha1.ReasonWriteFailed,
 	propagationv1alpha1.ReasonApplyFailed,
 	propagationv1alpha1.ReasonClusterNotFound,

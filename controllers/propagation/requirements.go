@@ -48,6 +48,8 @@ type requirement struct {
 	clusters   map[string]bool
 	resolution propagationv1alpha1.ConflictResolution
 	preserve   bool
+	// account is whose permissions count; the zero value when nobody's do.
+	account types.NamespacedName
 	// unknown: the resource could not be read since this process began.
 	unknown bool
 	// relearned: the object was looked at by an earlier process, and has not
@@ -57,7 +59,7 @@ type requirement struct {
 
 func (r *requirement) equal(other *requirement) bool {
 	return slices.Equal(r.dependencies, other.dependencies) && maps.Equal(r.clusters, other.clusters) &&
-		r.resolution == other.resolution && r.preserve == other.preserve && r.unknown == other.unknown
+		r.resolution == other.resolution && r.preserve == other.preserve && r.account == other.account && r.unknown == other.unknown
 }
 
 // requires reports whether a dependency follows the object to a cluster.
@@ -345,6 +347,28 @@ func (r *requirements) kept(key types.NamespacedName) map[string]struct{} {
 		return nil
 	}
 	return maps.Clone(known.kept)
+}
+
+// vouchers says whose permissions count for a dependency: those of everybody
+// who requires it on the cluster.
+func (r *requirements) vouchers(key types.NamespacedName) vouchers {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	accounts, trusted := map[string][]types.NamespacedName{}, map[string]bool{}
+	if known := r.dependencies[key]; known != nil {
+		for who := range known.requirers {
+			required := r.required[who]
+			r.steps++
+			for cluster := range required.clusters {
+				if required.account.Name == "" {
+					trusted[cluster] = true
+				} else if !slices.Contains(accounts[cluster], required.account) {
+					accounts[cluster] = append(accounts[cluster], required.account)
+				}
+			}
+		}
+	}
+	return func(cluster string) ([]types.NamespacedName, bool) { return accounts[cluster], trusted[cluster] }
 }
 
 func newDependencyObject(key types.NamespacedName) *dependencyObject {

@@ -38,6 +38,8 @@ import (
 // severity ranks the reasons of rows, the worst first.
 var severity = []string{
 	propagationv1alpha1.ReasonConflict,
+	propagationv1alpha1.ReasonForbidden,
+	propagationv1alpha1.ReasonReviewFailed,
 	propagationv1alpha1.ReasonWriteFailed,
 	propagationv1alpha1.ReasonRenderFailed,
 	propagationv1alpha1.ReasonOverrideFailed,
@@ -96,7 +98,8 @@ func row(name string, applied metav1.ConditionStatus, reason, message string) pr
 func targetRow(observed *Observed, result *Outcome, target render.Target) propagationv1alpha1.ClusterStatus {
 	work := observed.work(target.Cluster)
 	current := rowOf(observed, result, target, work)
-	if work != nil && current.Revision == "" {
+	// A Work that was not taken up says nothing about what the object sent.
+	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
 		current.Revision = confirmedRevision(work)
 	}
 	return current
@@ -105,6 +108,7 @@ func targetRow(observed *Observed, result *Outcome, target render.Target) propag
 func rowOf(observed *Observed, result *Outcome, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	name, cluster, rendering := target.Cluster, observed.Clusters[target.Cluster], observed.Resource.on(target.Cluster)
 	holder := cmp.Or(result.Holders[name], observed.Holders[name])
+	denial, denied := observed.Denials[name]
 	switch {
 	case !cluster.Exists:
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound,
@@ -114,6 +118,8 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 	case holder != "":
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
 			fmt.Sprintf("%s %s is already propagated to this cluster by %s; it is taken up when that lets go", observed.Spec.Resource.Kind, observed.Spec.Resource.Name, holder))
+	case denied:
+		return row(name, denial.applied(), denial.Reason, denial.Message)
 	case !cluster.Ready:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonClusterNotReady, "Karmada has no contact with the cluster: "+cluster.Message)
 	case rendering.Reason != "":
@@ -168,7 +174,7 @@ func unknownUnlessNew(work *workv1alpha1.Work) metav1.ConditionStatus {
 func absentRow(observed *Observed, cluster Cluster, name string) propagationv1alpha1.ClusterStatus {
 	problem := observed.Resource.Problem
 	switch {
-	case problem != nil && problem.Reason == propagationv1alpha1.ReasonResourceNotFound:
+	case problem != nil && (problem.Reason == propagationv1alpha1.ReasonResourceNotFound || problem.Reason == propagationv1alpha1.ReasonForbidden):
 		return row(name, metav1.ConditionFalse, problem.Reason, problem.Message)
 	case problem == nil && cluster.API == clusterv1alpha1.APIDisabled:
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonAPINotEnabled,

@@ -116,6 +116,9 @@ type Options struct {
 	// LocalPrefixes begin the keys of labels and annotations that do not travel,
 	// beside those that never do.
 	LocalPrefixes []string
+	// DefaultServiceAccount names the account, in the namespace of an object that
+	// names none, whose permissions count; empty for the controller's own.
+	DefaultServiceAccount string
 }
 
 // SetupWithManager adds the controller to a manager whose cache was made with
@@ -140,6 +143,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	// One bound for all kinds: it is the API server that is shared.
 	writers, required, admit := make(chan struct{}, options.Writers), newRequirements(), newAdmissions()
+	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
 	for _, kind := range append(slices.Collect(maps.Keys(kinds)), kindDependency) {
 		reconciler := &Reconciler{
 			Kind:          kind,
@@ -159,7 +163,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			beaten:        newBackoff(),
 			gauges:        newGauges(kind),
 			requirements:  required,
-			works:         works,
+			reviews:       reviews,
+
+			DefaultServiceAccount: options.DefaultServiceAccount,
+			works:                 works,
 		}
 		if err := reconciler.setup(ctx, mgr, client, start, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)

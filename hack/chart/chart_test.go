@@ -188,6 +188,7 @@ func TestArguments(t *testing.T) {
 	r := render(t,
 		"rbac.propagated={deployments.apps,configmaps}", "karmada.namespace=kd",
 		"controller.concurrentSyncs=3", "controller.concurrentWorkWrites=1000000", "---\ncontroller: {kubeAPIQPS: 0.5}", "controller.kubeAPIBurst=7",
+		"controller.defaultServiceAccount=deployer",
 		"controller.leaderElection.leaseDuration=1m", "controller.loggingFormat=json", "controller.verbosity=2", "controller.extraArgs={--logging-format=text}",
 		"metrics.port=9090", "health.port=9091", "listenAddress=127.0.0.1",
 	)
@@ -197,6 +198,7 @@ func TestArguments(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--concurrent-direct-propagation-syncs=3", "--concurrent-work-writes=1000000", "--kube-api-qps=0.5", "--kube-api-burst=7",
+		"--default-service-account=deployer",
 		"--leader-elect=true", "--leader-elect-resource-namespace=kd", "--leader-elect-lease-duration=1m", "--logging-format=json", "--v=2",
 		"--metrics-bind-address=127.0.0.1:9090", "--health-probe-bind-address=127.0.0.1:9091",
 	} {
@@ -206,6 +208,11 @@ func TestArguments(t *testing.T) {
 	}
 	if last := pod.Containers[0].Args[len(pod.Containers[0].Args)-1]; last != "--logging-format=text" {
 		t.Errorf("extraArgs do not come last: %s", last)
+	}
+	for _, argument := range render(t).pod().Containers[0].Args {
+		if strings.HasPrefix(argument, "--default-service-account") {
+			t.Errorf("by default, the controller has %s", argument)
+		}
 	}
 	if args := render(t, "metrics.enabled=false").pod().Containers[0].Args; !slices.Contains(args, "--metrics-bind-address=0") {
 		t.Errorf("without metrics the arguments are %q", args)

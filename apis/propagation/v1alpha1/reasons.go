@@ -95,6 +95,14 @@ const (
 	// applied to the resource, or change what they must not. The cluster keeps
 	// the revision it has.
 	ReasonOverrideFailed = "OverrideFailed"
+	// ReasonForbidden means that the service account of the object lacks a
+	// permission: to get the resource, or to propagate to the cluster. The
+	// cluster keeps the revision it has.
+	ReasonForbidden = "Forbidden"
+	// ReasonReviewFailed means that the Karmada API server could not be asked
+	// what the service account of the object may do. The cluster keeps the
+	// revision it has.
+	ReasonReviewFailed = "ReviewFailed"
 	// ReasonWriteFailed means that the Karmada API server refused a write that
 	// this row needs.
 	ReasonWriteFailed = "WriteFailed"

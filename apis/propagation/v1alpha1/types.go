@@ -86,6 +86,7 @@ type DirectPropagationList struct {
 // ClusterDirectPropagation propagates one cluster-scoped resource of the
 // Karmada control plane, such as a CustomResourceDefinition or a ClusterRole,
 // to the clusters that it names.
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.serviceAccountName)",message="must not be set: a ClusterDirectPropagation has no namespace that the service account could be in, and always acts with the controller's permissions",fieldPath=".spec.serviceAccountName"
 type ClusterDirectPropagation struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -174,6 +175,18 @@ type PropagationSpec struct {
 	// kind that Karmada's resource interpreter can aggregate.
 	// +optional
 	AggregateStatus *bool `json:"aggregateStatus,omitempty"`
+
+	// serviceAccountName names a service account in the namespace of the
+	// DirectPropagation. A revision travels to a cluster only if the account may
+	// get the resource, and every dependency that follows it, and may propagate
+	// to the cluster: verb propagate on clusters.cluster.karmada.io. What a
+	// cluster runs already stays when the account loses a permission. Without
+	// it, the default of the controller applies, and without that, the
+	// permissions of the controller. A ClusterDirectPropagation must not set it.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a ServiceAccount: lower-case letters, digits, '-' and '.'"
+	// +optional
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 }
 
 // ResourceReference names a resource of the Karmada control plane. A

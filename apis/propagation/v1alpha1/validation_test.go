@@ -521,6 +521,61 @@ func TestStatusIsASubresource(t *testing.T) {
 	}
 }
 
+func TestServiceAccountValidation(t *testing.T) {
+	t.Parallel()
+	const notAnAccount = "must be the name of a ServiceAccount: lower-case letters, digits, '-' and '.'"
+	checkSpecs(t, []answerCase{{
+		name: "a service account",
+		yaml: spec(web, members, "serviceAccountName: deployer"),
+	}, {
+		name: "a service account with a dot, digits and a dash",
+		yaml: spec(web, members, "serviceAccountName: 2nd-deployer.v1"),
+	}, {
+		name: "the longest name",
+		yaml: spec(web, members, "serviceAccountName: "+strings.Repeat("a", 253)),
+	}, {
+		name: "a longer name",
+		yaml: spec(web, members, "serviceAccountName: "+strings.Repeat("a", 254)),
+		want: blocked("spec.serviceAccountName: Too long: may not be more than 253 bytes"),
+	}, {
+		name: "an empty name",
+		yaml: spec(web, members, "serviceAccountName: ''"),
+		want: refused + `spec.serviceAccountName: Invalid value: "": ` + notAnAccount,
+	}, {
+		name: "a user name",
+		yaml: spec(web, members, "serviceAccountName: 'system:serviceaccount:other:admin'"),
+		want: refused + `spec.serviceAccountName: Invalid value: "system:serviceaccount:other:admin": ` + notAnAccount,
+	}, {
+		name: "an account of another namespace",
+		yaml: spec(web, members, "serviceAccountName: other/admin"),
+		want: refused + `spec.serviceAccountName: Invalid value: "other/admin": ` + notAnAccount,
+	}})
+}
+
+// TestClusterScopedHasNoServiceAccount: there is no namespace that it could be in.
+func TestClusterScopedHasNoServiceAccount(t *testing.T) {
+	t.Parallel()
+	clients, err := dynamic.NewForConfig(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for more, want := range map[string]string{
+		"": "",
+		"serviceAccountName: deployer": `ClusterDirectPropagation.propagation.karmada-direct.io "web" is invalid: spec.serviceAccountName: Invalid value: must not be set: ` +
+			"a ClusterDirectPropagation has no namespace that the service account could be in, and always acts with the controller's permissions",
+	} {
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": decode(t, spec(web, members, more))}}
+		object.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
+		object.SetKind("ClusterDirectPropagation")
+		object.SetName("web")
+		_, err := clients.Resource(v1alpha1.SchemeGroupVersion.WithResource("clusterdirectpropagations")).
+			Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if diff := cmp.Diff(want, message(err)); diff != "" {
+			t.Errorf("answer of the API server to %q (-want +got):\n%s", more, diff)
+		}
+	}
+}
+
 // checkSpecs asks the server about each document, without storing any.
 func checkSpecs(t *testing.T, cases []answerCase) {
 	t.Helper()

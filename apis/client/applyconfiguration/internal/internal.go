@@ -302,6 +302,9 @@ var schemaYAML = typed.YAMLObject(`types:
                 - name: name
                   type:
                     scalar: string
+          - name: serviceAccountName
+            type:
+              scalar: string
           - name: suspension
             type:
               map:
@@ -706,6 +709,9 @@ var schemaYAML = typed.YAMLObject(`types:
                 - name: name
                   type:
                     scalar: string
+          - name: serviceAccountName
+            type:
+              scalar: string
           - name: suspension
             type:
               map:

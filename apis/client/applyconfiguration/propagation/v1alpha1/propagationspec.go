@@ -61,6 +61,14 @@ type PropagationSpecApplyConfiguration struct {
 	// resources that a policy propagates. It is, unless this is false, for every
 	// kind that Karmada's resource interpreter can aggregate.
 	AggregateStatus *bool `json:"aggregateStatus,omitempty"`
+	// serviceAccountName names a service account in the namespace of the
+	// DirectPropagation. A revision travels to a cluster only if the account may
+	// get the resource, and every dependency that follows it, and may propagate
+	// to the cluster: verb propagate on clusters.cluster.karmada.io. What a
+	// cluster runs already stays when the account loses a permission. Without
+	// it, the default of the controller applies, and without that, the
+	// permissions of the controller. A ClusterDirectPropagation must not set it.
+	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 }
 
 // PropagationSpecApplyConfiguration constructs a declarative configuration of the PropagationSpec type for use with
@@ -135,5 +143,13 @@ func (b *PropagationSpecApplyConfiguration) WithPropagateDeps(value bool) *Propa
 // If called multiple times, the AggregateStatus field is set to the value of the last call.
 func (b *PropagationSpecApplyConfiguration) WithAggregateStatus(value bool) *PropagationSpecApplyConfiguration {
 	b.AggregateStatus = &value
+	return b
+}
+
+// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccountName field is set to the value of the last call.
+func (b *PropagationSpecApplyConfiguration) WithServiceAccountName(value string) *PropagationSpecApplyConfiguration {
+	b.ServiceAccountName = &value
 	return b
 }

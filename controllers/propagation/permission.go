@@ -1,0 +1,467 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+const (
+	// verbPropagate is what an account must be allowed to do to a Cluster.
+	verbPropagate = "propagate"
+	// verbGet is what it must be allowed to do to the resource.
+	verbGet = "get"
+	// allowedFor is how long an allowed answer is believed. A permission that is
+	// taken away stops new revisions within this time.
+	allowedFor = time.Minute
+	// deniedFor is how long a denied answer is believed, and how often it is
+	// asked again: somebody who grants a permission waits for the effect.
+	deniedFor = 10 * time.Second
+	// reviewPace is how much longer denied answers are believed for each cluster
+	// that had to be asked about by name. It bounds what one object costs the API
+	// server to 50 reviews a second, however many clusters it names.
+	reviewPace = 20 * time.Millisecond
+	// maxAnswers bounds the memory that answers take, to some 8 MB.
+	maxAnswers = 1 << 14
+)
+
+// Denial is why nothing new may travel to a cluster.
+type Denial struct {
+	Reason  string
+	Message string
+	// Get says that it is the resource that the account may not get, or is not
+	// known to be allowed to.
+	Get bool
+	// Wait is when to ask again; 0 when a back-off decides.
+	Wait time.Duration
+	// Err is set when the question could not be asked.
+	Err error
+}
+
+// applied is what a row says: False only for what is known.
+func (d *Denial) applied() metav1.ConditionStatus {
+	if d.Reason == propagationv1alpha1.ReasonForbidden {
+		return metav1.ConditionFalse
+	}
+	return metav1.ConditionUnknown
+}
+
+// question is whether an account may do something. It is comparable.
+type question struct {
+	account                  types.NamespacedName
+	verb                     string
+	group, version, resource string
+	namespace, name          string
+}
+
+// answer is what the API server said to a question.
+type answer struct {
+	allowed bool
+	until   time.Time
+}
+
+// reviews asks the API server what service accounts may do, and remembers the
+// answers for a while. All reconcilers share it.
+type reviews struct {
+	client  client.Client
+	clock   clock.PassiveClock
+	answers *cache.LRUExpireCache
+}
+
+func newReviews(client client.Client, clock clock.PassiveClock) *reviews {
+	return &reviews{client: client, clock: clock, answers: cache.NewLRUExpireCacheWithClock(maxAnswers, clock)}
+}
+
+// ask returns nil when the account may do what is asked about, and why not
+// otherwise. A denied answer is believed for the given time.
+func (r *reviews) ask(ctx context.Context, asked question, denied time.Duration) *Denial {
+	stored, _ := r.answers.Get(asked)
+	known, _ := stored.(answer)
+	if !known.until.After(r.clock.Now()) {
+		review := asked.review()
+		if err := r.client.Create(ctx, review); err != nil {
+			return asked.unanswered(err)
+		}
+		keep := allowedFor
+		if !review.Status.Allowed {
+			keep = denied
+		}
+		known = answer{allowed: review.Status.Allowed, until: r.clock.Now().Add(keep)}
+		r.answers.Add(asked, known, keep)
+	}
+	if known.allowed {
+		return nil
+	}
+	return asked.denied(max(soon, known.until.Sub(r.clock.Now())))
+}
+
+// review is the question in the form of the API. Nobody needs the account's
+// token, or the account: permissions are granted to its name.
+func (q question) review() *authorizationv1.SubjectAccessReview {
+	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   "system:serviceaccount:" + q.account.Namespace + ":" + q.account.Name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + q.account.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: q.verb, Group: q.group, Version: q.version, Resource: q.resource, Namespace: q.namespace, Name: q.name,
+		},
+	}}
+}
+
+// String names the permission: get on secrets "db".
+func (q question) String() string {
+	what := schema.GroupResource{Group: q.group, Resource: q.resource}
+	return fmt.Sprintf("%s on %s %q", q.verb, what, q.name)
+}
+
+// denied names the missing permission first, because long messages are cut.
+func (q question) denied(wait time.Duration) *Denial {
+	role := "a ClusterRole and a ClusterRoleBinding"
+	if q.namespace != "" {
+		role = "a Role and a RoleBinding"
+	}
+	return &Denial{
+		Reason:  propagationv1alpha1.ReasonForbidden,
+		Message: fmt.Sprintf("ServiceAccount %s lacks the permission %s; grant it with %s", q.account, q, role),
+		Get:     q.verb == verbGet,
+		Wait:    wait,
+	}
+}
+
+func (q question) unanswered(err error) *Denial {
+	message := fmt.Sprintf("asking whether ServiceAccount %s has the permission %s: %v", q.account, q, err)
+	return &Denial{Reason: propagationv1alpha1.ReasonReviewFailed, Message: message, Get: q.verb == verbGet, Err: errors.New(message)}
+}
+
+// vouchers says whose permissions count for a cluster. trusted means that
+// nobody's have to be reviewed.
+type vouchers func(cluster string) (accounts []types.NamespacedName, trusted bool)
+
+// vouchersOf says whose permissions count for an object; nil when nobody's do.
+// A cluster-scoped object is an administrator's, and has no account.
+func (r *Reconciler) vouchersOf(object Object) vouchers {
+	if r.Kind == kindDependency {
+		return r.requirements.vouchers(client.ObjectKeyFromObject(object))
+	}
+	account := r.accountOf(object)
+	if account.Name == "" {
+		return nil
+	}
+	accounts := []types.NamespacedName{account}
+	return func(string) ([]types.NamespacedName, bool) { return accounts, false }
+}
+
+// accountOf is the service account that an object acts for; the zero value when
+// it acts with the permissions of the controller.
+func (r *Reconciler) accountOf(object Object) types.NamespacedName {
+	if object.GetNamespace() == "" {
+		return types.NamespacedName{}
+	}
+	name := cmp.Or(object.GetSpec().ServiceAccountName, r.DefaultServiceAccount)
+	if name == "" {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: name}
+}
+
+// grants are the revisions that were granted to an object, by cluster. What was
+// granted once stays granted: a repair writes nothing new. Only the reconcile
+// of the object, of which there is one at a time, uses it.
+type grants struct {
+	uid       types.UID
+	revisions map[string]string
+}
+
+// observePermissions finds out to which clusters nothing new may travel. Only
+// where something new would travel, anybody is asked: a resource that changed,
+// or a cluster that joined.
+func (r *Reconciler) observePermissions(ctx context.Context, object Object, observed *Observed) {
+	key := client.ObjectKeyFromObject(object)
+	whose := r.vouchersOf(object)
+	if whose == nil {
+		r.grants.Delete(key)
+		return
+	}
+	granted := r.grantsOf(key, object.GetUID())
+	maps.DeleteFunc(granted, func(cluster, _ string) bool { return !observed.mayHave(cluster) })
+	if observed.Resource.Problem != nil {
+		r.concealProblem(ctx, observed, whose)
+		return
+	}
+	open := observed.unreviewed(granted)
+	observed.Denials = r.review(ctx, observed, open, whose)
+	for _, cluster := range open {
+		if _, denied := observed.Denials[cluster]; !denied {
+			granted[cluster] = observed.Resource.on(cluster).Revision
+		}
+	}
+	if observed.barred() {
+		// Their names are part of what may not be read.
+		observed.Resource.Dependencies = nil
+	}
+}
+
+// barred reports whether something new does not travel because the account may
+// not get the resource.
+func (o *Observed) barred() bool {
+	for _, denial := range o.Denials {
+		if denial.Get {
+			return true
+		}
+	}
+	return false
+}
+
+// followersUnknown reports whether it cannot be known what follows the
+// resource. Nothing follows one that may not be read and runs nowhere: an
+// account without permissions must not hold up what others withdraw.
+func (o *Observed) followersUnknown() bool {
+	problem := o.Resource.Problem
+	forbidden := problem != nil && problem.Reason == propagationv1alpha1.ReasonForbidden
+	for _, denial := range o.Denials {
+		forbidden = forbidden || denial.Get && denial.Err == nil
+	}
+	return (problem != nil || o.barred()) && (!forbidden || len(o.Works) > 0)
+}
+
+func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[string]string {
+	stored, _ := r.grants.Load(key)
+	known, found := stored.(grants)
+	if !found || known.uid != uid {
+		known = grants{uid: uid, revisions: map[string]string{}}
+		r.grants.Store(key, known)
+	}
+	return known.revisions
+}
+
+// mayHave reports whether a cluster is one to which the object sends, or could
+// send, the resource. Any other starts anew when it comes back.
+func (o *Observed) mayHave(cluster string) bool {
+	state := o.Clusters[cluster]
+	return o.targeted(cluster) && state.Exists && !state.Terminating && o.Holders[cluster] == ""
+}
+
+// unreviewed returns the clusters to which something would travel that was not
+// granted before, and takes down what needs no review.
+func (o *Observed) unreviewed(granted map[string]string) []string {
+	confirmed := o.confirmedBefore()
+	open := []string{}
+	for _, target := range o.Targets {
+		cluster := target.Cluster
+		if !o.mayHave(cluster) || o.work(cluster) == nil && o.Clusters[cluster].API == clusterv1alpha1.APIDisabled {
+			continue
+		}
+		revision := o.Resource.on(cluster).Revision
+		switch {
+		case revision == "":
+			open = append(open, cluster)
+		case granted[cluster] == revision:
+		case o.holds(o.work(cluster), revision), confirmed[cluster] == revision:
+			granted[cluster] = revision
+		default:
+			open = append(open, cluster)
+		}
+	}
+	return open
+}
+
+// holds reports whether a Work of the object holds a revision already. The Work
+// that another object left behind does not count.
+func (o *Observed) holds(work *workv1alpha1.Work, revision string) bool {
+	return work != nil && render.OwnerOf(work).UID == o.Owner.UID && render.Revision(work) == revision
+}
+
+// confirmedBefore returns, by cluster, the revision that the status says was
+// confirmed last. It outlives the process, and the Work. A cluster that was
+// about to lose the resource starts anew.
+func (o *Observed) confirmedBefore() map[string]string {
+	confirmed := make(map[string]string, len(o.Status.Clusters))
+	for i := range o.Status.Clusters {
+		if row := &o.Status.Clusters[i]; row.Revision != "" && !slices.Contains(departing, row.Reason) {
+			confirmed[row.Name] = row.Revision
+		}
+	}
+	return confirmed
+}
+
+// departing are the reasons of rows of clusters that lose the resource.
+var departing = []string{
+	propagationv1alpha1.ReasonRemoving,
+	propagationv1alpha1.ReasonRemovalBlocked,
+	propagationv1alpha1.ReasonClusterTerminating,
+	propagationv1alpha1.ReasonClusterNotFound,
+	propagationv1alpha1.ReasonConflict,
+}
+
+// review returns the clusters to which nothing new may travel, and why. One
+// account that may send the resource to a cluster is enough.
+func (r *Reconciler) review(ctx context.Context, observed *Observed, clusters []string, whose vouchers) map[string]Denial {
+	denials, asked := map[string]Denial{}, map[types.NamespacedName][]string{}
+	for _, cluster := range clusters {
+		accounts, trusted := whose(cluster)
+		if trusted {
+			continue
+		}
+		denials[cluster] = Denial{Reason: propagationv1alpha1.ReasonApplying, Message: "who requires the resource has just changed", Wait: soon}
+		for _, account := range accounts {
+			asked[account] = append(asked[account], cluster)
+		}
+	}
+	for i, account := range slices.SortedFunc(maps.Keys(asked), compareKeys) {
+		open := slices.DeleteFunc(asked[account], func(cluster string) bool { _, denied := denials[cluster]; return !denied })
+		found := r.reviewAccount(ctx, observed, account, open)
+		for _, cluster := range open {
+			switch denial, denied := found[cluster]; {
+			case !denied:
+				delete(denials, cluster)
+			case i == 0 || denials[cluster].Reason == propagationv1alpha1.ReasonApplying:
+				denials[cluster] = denial
+			}
+		}
+	}
+	return denials
+}
+
+// reviewAccount asks about one account: whether it may get the resource, then
+// whether it may propagate to all clusters, and only when it may not, whether
+// to each of those in question.
+func (r *Reconciler) reviewAccount(ctx context.Context, observed *Observed, account types.NamespacedName, clusters []string) map[string]Denial {
+	if len(clusters) == 0 {
+		return nil
+	}
+	if denial := r.reviewGet(ctx, observed, account); denial != nil {
+		return forAll(clusters, denial)
+	}
+	propagate := question{
+		account: account, verb: verbPropagate, group: clusterv1alpha1.GroupName, version: clusterv1alpha1.GroupVersion.Version, resource: "clusters",
+	}
+	denied := max(deniedFor, time.Duration(len(clusters))*reviewPace)
+	denial := r.reviews.ask(ctx, propagate, denied)
+	if denial == nil || denial.Err != nil {
+		return forAll(clusters, denial)
+	}
+	found := make([]*Denial, len(clusters))
+	r.parallel(len(clusters), func(i int) {
+		one := propagate
+		one.name = clusters[i]
+		found[i] = r.reviews.ask(ctx, one, denied)
+	})
+	denials := map[string]Denial{}
+	for i, denial := range found {
+		if denial != nil {
+			denials[clusters[i]] = *denial
+		}
+	}
+	return denials
+}
+
+func forAll(clusters []string, denial *Denial) map[string]Denial {
+	if denial == nil {
+		return nil
+	}
+	denials := make(map[string]Denial, len(clusters))
+	for _, cluster := range clusters {
+		denials[cluster] = *denial
+	}
+	return denials
+}
+
+// reviewGet asks whether an account may get the resource of an object.
+func (r *Reconciler) reviewGet(ctx context.Context, observed *Observed, account types.NamespacedName) *Denial {
+	reference := observed.Spec.Resource
+	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
+	get := question{account: account, verb: verbGet, group: gvk.Group, version: gvk.Version, resource: reference.Kind, namespace: observed.Owner.Namespace, name: reference.Name}
+	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return get.unanswered(err)
+	}
+	get.resource = mapping.Resource.Resource
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		get.namespace = ""
+	}
+	return r.reviews.ask(ctx, get, deniedFor)
+}
+
+// revealing are the reasons of problems that say something about a resource
+// that only those may know who may get it.
+var revealing = []string{
+	propagationv1alpha1.ReasonResourceNotFound,
+	propagationv1alpha1.ReasonResourceNotPropagatable,
+	propagationv1alpha1.ReasonRenderFailed,
+}
+
+// concealProblem puts what an account lacks in the place of a problem that it
+// may not know of.
+func (r *Reconciler) concealProblem(ctx context.Context, observed *Observed, whose vouchers) {
+	if !slices.Contains(revealing, observed.Resource.Problem.Reason) {
+		return
+	}
+	asked := map[types.NamespacedName]bool{}
+	for _, target := range observed.Targets {
+		accounts, trusted := whose(target.Cluster)
+		if trusted {
+			return
+		}
+		for _, account := range accounts {
+			asked[account] = true
+		}
+	}
+	var denial *Denial
+	for _, account := range slices.SortedFunc(maps.Keys(asked), compareKeys) {
+		if denial = r.reviewGet(ctx, observed, account); denial == nil {
+			return
+		}
+	}
+	if denial != nil {
+		observed.Resource.Problem = &Problem{Reason: denial.Reason, Message: denial.Message, Poll: denial.Wait, Err: denial.Err}
+	}
+}
+
+// reviewFailure returns why questions could not be asked; nil when all were.
+func reviewFailure(observed *Observed) error {
+	failures := map[string]error{}
+	for _, denial := range observed.Denials {
+		if denial.Err != nil {
+			failures[denial.Message] = denial.Err
+		}
+	}
+	errs := make([]error, 0, len(failures))
+	for _, message := range slices.Sorted(maps.Keys(failures)) {
+		errs = append(errs, failures[message])
+	}
+	return errors.Join(errs...)
+}

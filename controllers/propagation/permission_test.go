@@ -1,0 +1,612 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// What the account of a tenant is asked about.
+const (
+	tenant       = "system:serviceaccount:shop:tenant: "
+	getsWeb      = tenant + "get deployments.apps shop/web"
+	toAll        = tenant + "propagate clusters.cluster.karmada.io"
+	toMember1    = toAll + " /member1"
+	toMember2    = toAll + " /member2"
+	workOnFirst  = "Work karmada-es-member1/web-56d6c779bb"
+	workOnSecond = "Work karmada-es-member2/web-56d6c779bb"
+)
+
+// tenancy is a bench on which shop/web acts for an account.
+type tenancy struct {
+	*bench
+	// rights are the permissions of accounts.
+	rights map[string]bool
+	clock  *clocktesting.FakePassiveClock
+}
+
+func newTenancy(t *testing.T, rights ...string) *tenancy {
+	t.Helper()
+	object := webPropagation()
+	object.Spec.ServiceAccountName = "tenant"
+	tenancy := &tenancy{
+		bench:  newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2")),
+		rights: map[string]bool{}, clock: clocktesting.NewFakePassiveClock(now),
+	}
+	tenancy.grant(rights...)
+	tenancy.may = func(permission string) (bool, error) { return tenancy.rights[permission], nil }
+	tenancy.reviews = newReviews(tenancy.Client, tenancy.clock)
+	return tenancy
+}
+
+// grant makes these permissions the only ones, from now on.
+func (b *tenancy) grant(rights ...string) {
+	clear(b.rights)
+	for _, right := range rights {
+		b.rights[right] = true
+	}
+	// What was answered before is not believed any more.
+	b.clock.SetTime(b.clock.Now().Add(allowedFor))
+}
+
+// expect settles and compares the questions and the writes since the last time.
+func (b *tenancy) expect(t *testing.T, what string, asked, written []string) {
+	t.Helper()
+	b.settle(t)
+	var writes []string
+	for _, write := range b.writes {
+		if !strings.Contains(write, "DirectPropagation") {
+			writes = append(writes, write)
+		}
+	}
+	if diff := cmp.Diff(asked, b.asked); diff != "" {
+		t.Errorf("%s: asked (-want +got):\n%s", what, diff)
+	}
+	if diff := cmp.Diff(written, writes); diff != "" {
+		t.Errorf("%s: written (-want +got):\n%s", what, diff)
+	}
+	b.asked, b.writes = nil, nil
+}
+
+func (b *tenancy) delete(t *testing.T, cluster string) {
+	t.Helper()
+	for _, work := range b.works(t) {
+		if clusterOf(work.Namespace) != cluster {
+			continue
+		}
+		work.Finalizers = nil
+		if err := errors.Join(b.server.Update(t.Context(), &work), client.IgnoreNotFound(b.server.Delete(t.Context(), &work))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// restart forgets all that a process forgets.
+func (b *tenancy) restart() {
+	b.recollections.Clear()
+	b.grants.Clear()
+	b.ledger = newLedger(b.Clock)
+	b.reviews = newReviews(b.Client, b.clock)
+}
+
+// rows are the rows of the status in short: cluster, applied, reason.
+func (b *tenancy) rows(t *testing.T) []string {
+	t.Helper()
+	short := []string{}
+	for _, row := range b.propagation(t).Status.Clusters {
+		short = append(short, fmt.Sprintf("%s %s %s", row.Name, row.Applied, row.Reason))
+	}
+	return short
+}
+
+func (b *tenancy) expectRows(t *testing.T, what string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, b.rows(t)); diff != "" {
+		t.Errorf("%s: rows (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestAccountOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespace, named, fallback, want string
+	}{
+		"neither":               {"shop", "", "", "/"},
+		"named":                 {"shop", "tenant", "", "shop/tenant"},
+		"default":               {"shop", "", "default", "shop/default"},
+		"named goes first":      {"shop", "tenant", "default", "shop/tenant"},
+		"cluster-scoped object": {"", "", "default", "/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := webPropagation()
+			object.Namespace, object.Spec.ServiceAccountName = tc.namespace, tc.named
+			r := &Reconciler{DefaultServiceAccount: tc.fallback}
+			if got := r.accountOf(object).String(); got != tc.want {
+				t.Errorf("account %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestWithoutAccountNobodyIsAsked: reviews cost nothing where no account is named.
+func TestWithoutAccountNobodyIsAsked(t *testing.T) {
+	b := newBench(t, aShop()...)
+	live(t, b)
+	if len(b.asked) > 0 {
+		t.Errorf("asked %v", b.asked)
+	}
+}
+
+// TestReviewsAreCounted: a new revision and a new cluster take two reviews, and
+// all else takes none.
+func TestReviewsAreCounted(t *testing.T) {
+	b := newTenancy(t, getsWeb, toAll)
+	b.expect(t, "on create", []string{getsWeb, toAll}, []string{"create " + workOnFirst, "create " + workOnSecond})
+	b.confirm(t)
+	b.expect(t, "on confirmation", nil, nil)
+	b.grant(getsWeb, toAll)
+	b.expect(t, "when idle", nil, nil)
+	b.restart()
+	b.expect(t, "after a restart", nil, nil)
+	b.changeImage(t, "nginx:2")
+	b.expect(t, "on update", []string{getsWeb, toAll},
+		[]string{"patch status of " + workOnFirst, "update " + workOnFirst, "patch status of " + workOnSecond, "update " + workOnSecond})
+	b.confirm(t)
+	b.changeImage(t, "nginx:3")
+	b.expect(t, "on an update within a minute", nil,
+		[]string{"patch status of " + workOnFirst, "update " + workOnFirst, "patch status of " + workOnSecond, "update " + workOnSecond})
+}
+
+// TestManyClustersTakeTwoReviews: one for the resource, and one for all clusters.
+func TestManyClustersTakeTwoReviews(t *testing.T) {
+	b := newTenancy(t, getsWeb, toAll)
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprintf("member%d", i)
+	}
+	observed := scene(names)
+	b.observePermissions(t.Context(), b.propagation(t), observed)
+	if diff := cmp.Diff([]string{getsWeb, toAll}, b.asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	if writes := len(NewPlan(observed).Writes); writes != len(names) {
+		t.Errorf("%d writes, want %d", writes, len(names))
+	}
+}
+
+// TestForbiddenCluster: a cluster without permission gets nothing, and the
+// others are not concerned.
+func TestForbiddenCluster(t *testing.T) {
+	b := newTenancy(t, getsWeb, toMember1)
+	b.expect(t, "on create", []string{getsWeb, toAll, toMember1, toMember2}, []string{"create " + workOnFirst})
+	b.confirm(t)
+	b.settle(t)
+	b.expectRows(t, "one cluster is forbidden", "member2 False Forbidden", "member1 True Applied")
+	const want = `ServiceAccount shop/tenant lacks the permission propagate on clusters.cluster.karmada.io "member2"; grant it with a ClusterRole and a ClusterRoleBinding`
+	if got := b.propagation(t).Status.Clusters[0].Message; got != want {
+		t.Errorf("message %q,\nwant %q", got, want)
+	}
+	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > deniedFor {
+		t.Errorf("looks again after %v (%v), want at most %v", result.RequeueAfter, err, deniedFor)
+	}
+	b.grant(getsWeb, toAll)
+	b.asked, b.writes = nil, nil
+	b.expect(t, "when it is granted", []string{getsWeb, toAll}, []string{"create " + workOnSecond})
+}
+
+// TestForbiddenResource: who may not get the resource, sends it nowhere.
+func TestForbiddenResource(t *testing.T) {
+	b := newTenancy(t, toAll)
+	b.expect(t, "on create", []string{getsWeb}, nil)
+	b.expectRows(t, "the resource is forbidden", "member1 False Forbidden", "member2 False Forbidden")
+	const want = `ServiceAccount shop/tenant lacks the permission get on deployments.apps "web"; grant it with a Role and a RoleBinding`
+	if got := b.propagation(t).Status.Clusters[0].Message; got != want {
+		t.Errorf("message %q,\nwant %q", got, want)
+	}
+}
+
+// TestWhatRunsStays: with all permissions lost, what clusters run is neither
+// withdrawn nor left without repair, and nothing new travels.
+func TestWhatRunsStays(t *testing.T) {
+	for name, restart := range map[string]bool{"the same process": false, "another process": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newTenancy(t, getsWeb, toAll)
+			b.settle(t)
+			b.confirm(t)
+			b.settle(t)
+			b.grant()
+			b.asked, b.writes = nil, nil
+			if restart {
+				b.restart()
+			}
+			b.delete(t, "member1")
+			b.expect(t, "a Work is deleted", nil, []string{"create " + workOnFirst})
+			b.confirm(t)
+			b.settle(t)
+			b.edit(t, "member2")
+			if restart {
+				b.restart()
+			}
+			b.expect(t, "a Work is edited", nil, []string{"patch status of " + workOnSecond, "update " + workOnSecond})
+			b.confirm(t)
+			b.settle(t)
+			before := b.propagation(t).Status.Clusters[0].Revision
+
+			b.changeImage(t, "nginx:2")
+			b.expect(t, "the resource changes", []string{getsWeb}, nil)
+			b.expectRows(t, "the resource changes", "member1 False Forbidden", "member2 False Forbidden")
+			if got := b.propagation(t).Status.Clusters[0].Revision; got != before {
+				t.Errorf("revision %q, want %q that runs", got, before)
+			}
+			b.changeImage(t, "nginx:1")
+			b.expect(t, "the resource is what runs again", nil, nil)
+			b.changeImage(t, "nginx:2")
+			b.settle(t)
+			b.grant(getsWeb, toAll)
+			b.asked = nil
+			b.expect(t, "permissions are granted", []string{getsWeb, toAll},
+				[]string{"patch status of " + workOnFirst, "update " + workOnFirst, "patch status of " + workOnSecond, "update " + workOnSecond})
+		})
+	}
+}
+
+// edit changes the content of a Work by hand.
+func (b *tenancy) edit(t *testing.T, cluster string) {
+	t.Helper()
+	for _, work := range b.works(t) {
+		if clusterOf(work.Namespace) != cluster {
+			continue
+		}
+		manifest := &work.Spec.Workload.Manifests[0]
+		manifest.Raw = []byte(strings.ReplaceAll(string(manifest.Raw), "nginx:1", "something:else"))
+		if err := b.server.Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWithdrawingNeedsNoPermission: clusters are cleaned up without a review.
+func TestWithdrawingNeedsNoPermission(t *testing.T) {
+	b := newTenancy(t, getsWeb, toAll)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	b.grant()
+	b.asked, b.writes = nil, nil
+	object := b.propagation(t)
+	object.Generation++
+	object.Spec.Clusters = object.Spec.Clusters[:1]
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, "a cluster leaves", nil, []string{"delete " + workOnSecond})
+	b.delete(t, "member2")
+	b.restart()
+	b.settle(t)
+	object = b.propagation(t)
+	object.Generation++
+	object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member2"})
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.expect(t, "it joins again", []string{getsWeb}, nil)
+	b.expectRows(t, "it joins again", "member2 False Forbidden", "member1 True Applied")
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	b.dropFinalizers(t)
+	b.settle(t)
+	if left := b.works(t); len(left) > 0 {
+		t.Errorf("%d Works are left", len(left))
+	}
+}
+
+// TestAnotherOwnersWorkIsNoGrant: a Work that an earlier object left behind is
+// taken up only with permission, even if its content is the same.
+func TestAnotherOwnersWorkIsNoGrant(t *testing.T) {
+	b := newTenancy(t, getsWeb, toAll)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	for _, work := range b.works(t) {
+		work.Labels[propagationv1alpha1.OwnerUIDLabel] = "earlier"
+		if err := b.server.Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	object := b.propagation(t)
+	object.Status = propagationv1alpha1.PropagationStatus{}
+	if err := b.server.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.grant(toAll)
+	b.restart()
+	b.asked, b.writes = nil, nil
+	b.expect(t, "without permission", []string{getsWeb}, nil)
+	b.grant(getsWeb, toAll)
+	b.expect(t, "with permission", []string{getsWeb, toAll}, []string{"update " + workOnFirst, "update " + workOnSecond})
+}
+
+// TestReviewFails: an API server that cannot answer is no denial.
+func TestReviewFails(t *testing.T) {
+	for name, fails := range map[string]string{"the resource": getsWeb, "all clusters": toAll, "one cluster": toMember2} {
+		t.Run(name, func(t *testing.T) {
+			b := newTenancy(t, getsWeb, toMember1, toMember2)
+			b.may = func(permission string) (bool, error) {
+				if permission == fails {
+					return false, apierrors.NewTimeoutError("slow", 1)
+				}
+				return b.rights[permission], nil
+			}
+			if err := b.reconcile(t); err == nil || !strings.Contains(err.Error(), "slow") {
+				t.Fatalf("no back-off: error %v", err)
+			}
+			row := b.propagation(t).Status.Clusters[0]
+			if row.Applied != metav1.ConditionUnknown || row.Reason != propagationv1alpha1.ReasonReviewFailed || !strings.Contains(row.Message, "slow") {
+				t.Errorf("row %+v", row)
+			}
+			b.may = func(permission string) (bool, error) { return b.rights[permission], nil }
+			b.settle(t)
+			if works := len(b.works(t)); works != 2 {
+				t.Errorf("%d Works when the server answers again, want 2", works)
+			}
+		})
+	}
+}
+
+// TestProblemsAreConcealed: who may not get a resource does not learn whether
+// it is there.
+func TestProblemsAreConcealed(t *testing.T) {
+	b := newTenancy(t, toAll)
+	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	expect := func(want string) {
+		t.Helper()
+		if ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady); ready.Reason != want {
+			t.Errorf("Ready: %s: %s, want %s", ready.Reason, ready.Message, want)
+		}
+	}
+	expect(propagationv1alpha1.ReasonForbidden)
+	b.expectRows(t, "the resource is forbidden", "member1 False Forbidden", "member2 False Forbidden")
+	b.grant(getsWeb, toAll)
+	b.settle(t)
+	expect(propagationv1alpha1.ReasonResourceNotFound)
+}
+
+// TestAnswersAreBelieved for a while: allowed ones longer than denied ones.
+func TestAnswersAreBelieved(t *testing.T) {
+	b := newTenancy(t)
+	asked := question{account: types.NamespacedName{Namespace: "shop", Name: "tenant"}, verb: verbPropagate, group: clusterv1alpha1.GroupName, resource: "clusters"}
+	at := func(after time.Duration, allowed bool, questions int) {
+		t.Helper()
+		b.clock.SetTime(b.clock.Now().Add(after))
+		b.asked = nil
+		denial := b.reviews.ask(t.Context(), asked, deniedFor)
+		if (denial == nil) != allowed || len(b.asked) != questions {
+			t.Errorf("denial %v after %v, asked %v; want allowed %t with %d questions", denial, after, b.asked, allowed, questions)
+		}
+	}
+	at(0, false, 1)
+	b.rights[toAll] = true
+	at(deniedFor-time.Second, false, 0)
+	at(time.Second, true, 1)
+	delete(b.rights, toAll)
+	at(allowedFor-time.Second, true, 0)
+	at(time.Second, false, 1)
+}
+
+// TestManyDeniedClustersAreAskedAboutSlowly: 5,000 clusters, each denied, cost
+// at most 50 reviews a second.
+func TestManyDeniedClustersAreAskedAboutSlowly(t *testing.T) {
+	b := newTenancy(t, getsWeb)
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprintf("member%d", i)
+	}
+	observed := scene(names)
+	b.observePermissions(t.Context(), b.propagation(t), observed)
+	if asked := len(b.asked); asked != 2+len(names) {
+		t.Errorf("asked %d times, want %d", asked, 2+len(names))
+	}
+	plan := NewPlan(observed)
+	if len(plan.Writes) > 0 || plan.Wait < 100*time.Second {
+		t.Errorf("%d writes, and asks again after %v", len(plan.Writes), plan.Wait)
+	}
+	b.asked = nil
+	b.observePermissions(t.Context(), b.propagation(t), scene(names))
+	if len(b.asked) > 0 {
+		t.Errorf("asked %d times again", len(b.asked))
+	}
+}
+
+// TestWhatIsDeniedIsStillAttempted: what takes no content is done for the
+// revision that a cluster has, and nothing else is.
+func TestWhatIsDeniedIsStillAttempted(t *testing.T) {
+	lost := func(work *workv1alpha1.Work) {
+		work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = "2026-01-01T09:00:00Z"
+	}
+	foreign := func(work *workv1alpha1.Work) { work.Labels[propagationv1alpha1.OwnerUIDLabel] = "theirs" }
+	denied := func(observed *Observed) {
+		observed.Denials = map[string]Denial{"a": {Reason: propagationv1alpha1.ReasonForbidden, Wait: deniedFor}}
+	}
+	for name, tc := range map[string]struct {
+		observed *Observed
+		nudges   int
+	}{
+		"no Work":                             {scene([]string{"a"}, denied), 0},
+		"an older revision":                   {scene([]string{"a"}, denied, on("a", revision(older))), 0},
+		"contact regained":                    {scene([]string{"a"}, denied, on("a", revision(older), lost)), 1},
+		"contact regained, of somebody else":  {scene([]string{"a"}, denied, on("a", revision(older), lost, foreign)), 0},
+		"contact regained, to be suspended":   {scene([]string{"a"}, denied, suspended, on("a", revision(older), lost)), 0},
+		"contact regained, nothing is denied": {scene([]string{"a"}, on("a", lost)), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := NewPlan(tc.observed)
+			nudges := 0
+			for i := range plan.Writes {
+				if plan.Writes[i].Nudge {
+					nudges++
+				}
+			}
+			if nudges != tc.nudges || len(plan.Writes) != nudges || len(plan.Removals) > 0 {
+				t.Errorf("writes %+v, removals %+v; want %d nudges", plan.Writes, plan.Removals, tc.nudges)
+			}
+			if _, isDenied := tc.observed.Denials["a"]; isDenied && plan.Wait != deniedFor {
+				t.Errorf("asks again after %v, want %v", plan.Wait, deniedFor)
+			}
+		})
+	}
+}
+
+// TestVouchersOfADependency: on each cluster one of those who require it is
+// enough, and who has no account may do all.
+func TestVouchersOfADependency(t *testing.T) {
+	account := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
+	needs := func(who types.NamespacedName, clusters ...string) requirement {
+		wanted := map[string]bool{}
+		for _, cluster := range clusters {
+			wanted[cluster] = false
+		}
+		return requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: wanted, account: who}
+	}
+	const (
+		alice = "system:serviceaccount:shop:alice: "
+		bob   = "system:serviceaccount:shop:bob: "
+	)
+	for name, tc := range map[string]struct {
+		first, second requirement
+		rights        []string
+		want          map[string]string
+	}{
+		"nobody has an account": {
+			first: needs(types.NamespacedName{}, "a"), second: needs(types.NamespacedName{}, "b"),
+		},
+		"one has none, and is enough where it requires it": {
+			first: needs(types.NamespacedName{}, "a"), second: needs(account("bob"), "a", "b"),
+			want: map[string]string{"b": "ServiceAccount shop/bob"},
+		},
+		"each for its own clusters": {
+			first: needs(account("alice"), "a"), second: needs(account("bob"), "b"),
+			rights: []string{alice + "get configmaps. shop/settings", alice + "propagate clusters.cluster.karmada.io"},
+			want:   map[string]string{"b": "ServiceAccount shop/bob"},
+		},
+		"one may get it, the other may propagate": {
+			first: needs(account("alice"), "a"), second: needs(account("bob"), "a"),
+			rights: []string{alice + "get configmaps. shop/settings", bob + "propagate clusters.cluster.karmada.io"},
+			want:   map[string]string{"a": "ServiceAccount shop/alice"},
+		},
+		"the second may": {
+			first: needs(account("alice"), "a"), second: needs(account("bob"), "a"),
+			rights: []string{bob + "get configmaps. shop/settings", bob + "propagate clusters.cluster.karmada.io"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTenancy(t, tc.rights...)
+			b.Kind = kindDependency
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
+			b.Mapper = mapper
+			b.requirements.set(first, tc.first)
+			b.requirements.set(second, tc.second)
+			observed := scene([]string{"a", "b"})
+			observed.Spec.Resource = referenceOf(settingsKey)
+			observed.Spec.Clusters = slices.DeleteFunc(observed.Spec.Clusters, func(target propagationv1alpha1.TargetCluster) bool {
+				_, first := tc.first.clusters[target.Name]
+				_, second := tc.second.clusters[target.Name]
+				return !first && !second
+			})
+			observed.target()
+			b.observePermissions(t.Context(), b.requirements.object(settingsKey), observed)
+			if got, want := slices.Sorted(maps.Keys(observed.Denials)), slices.Sorted(maps.Keys(tc.want)); !slices.Equal(got, want) {
+				t.Fatalf("denied on %v, want %v", got, want)
+			}
+			for cluster, denial := range observed.Denials {
+				if !strings.HasPrefix(denial.Message, tc.want[cluster]) {
+					t.Errorf("%s: %s", cluster, denial.Message)
+				}
+			}
+		})
+	}
+}
+
+// TestAnAccountChangesWhoVouches: whoever requires a dependency for another
+// account has it looked at again.
+func TestAnAccountChangesWhoVouches(t *testing.T) {
+	required, woken := newRequirements(), 0
+	required.register(kindDependency, func(types.NamespacedName, int) { woken++ })
+	needs := requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{"a": false}}
+	required.set(first, needs)
+	needs.account = types.NamespacedName{Namespace: "shop", Name: "tenant"}
+	woken = 0
+	required.set(first, needs)
+	if woken == 0 {
+		t.Error("nothing is woken")
+	}
+}
+
+// TestWhoMayNotReadHoldsNobodyUp: what follows an object without permissions
+// is known to be nothing, unless it runs somewhere.
+func TestWhoMayNotReadHoldsNobodyUp(t *testing.T) {
+	denied := Denial{Reason: propagationv1alpha1.ReasonForbidden, Get: true}
+	failed := Denial{Reason: propagationv1alpha1.ReasonReviewFailed, Get: true, Err: errors.New("slow")}
+	other := Denial{Reason: propagationv1alpha1.ReasonForbidden}
+	denial := func(denial Denial) sceneOption {
+		return func(observed *Observed) { observed.Denials = map[string]Denial{"a": denial} }
+	}
+	for name, tc := range map[string]struct {
+		observed *Observed
+		want     bool
+	}{
+		"all is in order":                    {scene([]string{"a"}), false},
+		"a problem":                          {scene([]string{"a"}, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound})), true},
+		"a problem that is concealed":        {scene([]string{"a"}, problem(Problem{Reason: propagationv1alpha1.ReasonForbidden})), false},
+		"it may not be read":                 {scene([]string{"a"}, denial(denied)), false},
+		"it may not be read and runs":        {scene([]string{"a"}, denial(denied), on("a")), true},
+		"it is not known whether it may be":  {scene([]string{"a"}, denial(failed)), true},
+		"it may be read, not sent somewhere": {scene([]string{"a"}, denial(other)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.observed.followersUnknown(); got != tc.want {
+				t.Errorf("unknown: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
