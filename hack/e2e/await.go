@@ -22,8 +22,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -113,6 +115,33 @@ func inParallel(count int, run func(int) error) error {
 	}
 	group.Wait()
 	return errors.Join(failures...)
+}
+
+// failed are the tests that failed: what they print is long, and the last lines
+// of a run are what is read first.
+var failed failures
+
+type failures struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// note takes down a test, if it has failed.
+func (f *failures) note(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names = append(f.names, t.Name())
+}
+
+func (f *failures) tell(out io.Writer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range f.names {
+		fmt.Fprintf(out, "e2e: failed: %s; search this output for \"--- FAIL: %s\"\n", name, name)
+	}
 }
 
 // dump shows all that is known of a namespace: the objects with their status,

@@ -66,6 +66,7 @@ func runTests(ctx context.Context, m *testing.M) (code int) {
 	go func() { result <- m.Run() }()
 	select {
 	case code = <-result:
+		failed.tell(os.Stdout)
 		return code
 	case <-ctx.Done():
 		fmt.Println("e2e: interrupted")

@@ -208,6 +208,7 @@ func (ns *Namespace) work(ctx context.Context, resource client.Object, member *M
 func (ns *Namespace) leave() {
 	ns.ctx = context.Background() // the test's own is done
 	defer ns.story.end()
+	defer failed.note(ns.t)
 	if ns.t.Failed() && keep {
 		return
 	}

@@ -20,6 +20,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -175,12 +176,16 @@ func (c *chronicle) length() int {
 	return len(c.all)
 }
 
+// errElsewhere is what a check says of an object that it does not look for.
+var errElsewhere = errors.New("nothing was seen of it")
+
 // await returns the first thing seen since a moment that check has nothing to
-// complain of, or its last complaint.
+// complain of, or its last complaint of what it looks for. It does not wait for a
+// controller that is not there any more.
 func (c *chronicle) await(ctx context.Context, moment time.Time, limit time.Duration, check func(seen) error) (seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	complaint, index := fmt.Errorf("nothing was seen"), 0
+	complaint, index := errElsewhere, 0
 	for {
 		length := c.length()
 		events, changed := c.from(index, moment)
@@ -190,10 +195,16 @@ func (c *chronicle) await(ctx context.Context, moment time.Time, limit time.Dura
 			if err == nil {
 				return event, nil
 			}
-			complaint = err
+			if !errors.Is(err, errElsewhere) {
+				complaint = err
+			}
+		}
+		if err := manager.fault(); err != nil {
+			return seen{}, fmt.Errorf("%w: %w", err, complaint)
 		}
 		select {
 		case <-changed:
+		case <-time.After(time.Second):
 		case <-ctx.Done():
 			return seen{}, fmt.Errorf("waited %v: %w", limit, complaint)
 		}

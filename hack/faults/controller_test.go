@@ -40,6 +40,35 @@ type controller struct {
 	command *exec.Cmd
 	ended   chan struct{}
 	err     error
+
+	mu sync.Mutex
+	// running: nobody has asked it to end.
+	running bool
+}
+
+// fault reports that the process ended although nobody ended it; nil while it
+// runs, before it was started, and when it was ended.
+func (c *controller) fault() error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.running {
+		return nil
+	}
+	select {
+	case <-c.ended:
+		return fmt.Errorf("the controller ended by itself, with %v; its log is %s", c.err, c.logs)
+	default:
+		return nil
+	}
+}
+
+func (c *controller) runs(running bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = running
 }
 
 // start starts the process. Ports are the kernel's to choose: nobody asks them.
@@ -64,10 +93,13 @@ func (c *controller) start(arguments ...string) error {
 	if err := startOnLastingThread(c.command); err != nil {
 		return fmt.Errorf("starting the controller: %w", err)
 	}
-	c.ended = make(chan struct{})
+	ended := make(chan struct{})
+	c.mu.Lock()
+	c.ended, c.running = ended, true
+	c.mu.Unlock()
 	go func() {
 		c.err = c.command.Wait()
-		close(c.ended)
+		close(ended)
 	}()
 	return nil
 }
@@ -79,6 +111,7 @@ func (c *controller) end(signal syscall.Signal) error {
 		return errors.New("the controller's process had ended before")
 	default:
 	}
+	c.runs(false)
 	_ = c.command.Process.Signal(signal)
 	select {
 	case <-c.ended:

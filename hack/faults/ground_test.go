@@ -303,7 +303,7 @@ func readiness(t *testing.T, name string, since time.Time, limit time.Duration, 
 	event, err := clusters.await(t.Context(), since, limit, func(event seen) error {
 		cluster, _ := event.Object.(*clusterv1alpha1.Cluster)
 		if cluster.Name != name {
-			return fmt.Errorf("nothing was seen of %s", name)
+			return fmt.Errorf("%s: %w", name, errElsewhere)
 		}
 		if is := meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady); is != want {
 			return fmt.Errorf("Ready of %s is %v", name, is)
@@ -335,6 +335,9 @@ func (f *fleet) configOf(plane string) (*rest.Config, error) {
 func awaits(ctx context.Context, limit time.Duration, check func(context.Context) error) (time.Time, error) {
 	var complaint error
 	err := wait.PollUntilContextTimeout(ctx, glance, limit, true, func(ctx context.Context) (bool, error) {
+		if err := manager.fault(); err != nil {
+			return false, err
+		}
 		if err := check(ctx); err != nil {
 			if ctx.Err() == nil {
 				complaint = err

@@ -22,8 +22,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,6 +62,7 @@ func runTests(ctx context.Context, m *testing.M) (code int) {
 	go func() { result <- m.Run() }()
 	select {
 	case code = <-result:
+		failed.tell(os.Stdout)
 	case <-ctx.Done():
 		fmt.Println("faults: interrupted")
 		return 130
@@ -72,6 +75,33 @@ func runTests(ctx context.Context, m *testing.M) (code int) {
 		return 1
 	}
 	return code
+}
+
+// failed are the tests that failed: what they print is long, and the last lines
+// of a run are what is read first.
+var failed failures
+
+type failures struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// note takes down a test, if it has failed.
+func (f *failures) note(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.names = append(f.names, t.Name())
+}
+
+func (f *failures) tell(out io.Writer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range f.names {
+		fmt.Fprintf(out, "faults: failed: %s; search this output for \"--- FAIL: %s\"\n", name, name)
+	}
 }
 
 // almostTimedOut comes early enough before -timeout to take the fleet down:

@@ -90,6 +90,7 @@ func newSpaceOn(t *testing.T, there ...*member) *space {
 // leave deletes what the test made, and checks that nothing is left of it.
 func (s *space) leave() {
 	s.ctx = context.Background() // the test's own is done
+	defer failed.note(s.t)
 	if err := karmada.DeleteAllOf(s.ctx, &directPropagation{}, client.InNamespace(s.name)); err != nil {
 		s.t.Errorf("deleting the DirectPropagations: %v", err)
 	}
@@ -248,7 +249,10 @@ func (s *space) deletes(name string) time.Time {
 func (s *space) goes(name string, since time.Time, limit time.Duration) time.Time {
 	s.t.Helper()
 	event, err := propagations.await(s.ctx, since, limit, func(event seen) error {
-		if !event.Gone || event.Object.GetNamespace() != s.name || event.Object.GetName() != name {
+		if event.Object.GetNamespace() != s.name || event.Object.GetName() != name {
+			return errElsewhere
+		}
+		if !event.Gone {
 			return errors.New("it is there")
 		}
 		return nil
@@ -273,7 +277,7 @@ func (s *space) first(name string, since time.Time, limit time.Duration, is chec
 		object, _ := event.Object.(*directPropagation)
 		switch {
 		case object.Namespace != s.name || object.Name != name:
-			return errors.New("nothing was seen of it")
+			return errElsewhere
 		case event.Gone:
 			return errors.New("it is gone")
 		default:
