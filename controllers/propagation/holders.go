@@ -96,14 +96,18 @@ func (c *conflicts) remember(key types.NamespacedName, of string, holders map[st
 	c.byObject[key] = &conflict{of: of, since: since, read: now, holders: holders}
 }
 
-// add records the holder of one more Work.
+// add records the holder of one more Work. Writes for many clusters call it at
+// once.
 func (c *conflicts) add(key types.NamespacedName, of, cluster, holder string, now time.Time) {
-	holders, _, _ := c.recall(key, of, now)
-	if holders == nil {
-		holders = map[string]string{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byObject[key]
+	if known == nil || known.of != of {
+		known = &conflict{of: of, since: now, holders: map[string]string{}}
+		c.byObject[key] = known
 	}
-	holders[cluster] = holder
-	c.remember(key, of, holders, now)
+	known.read = now
+	known.holders[cluster] = holder
 }
 
 // forget drops what is known of an object.

@@ -158,18 +158,13 @@ func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *pro
 // next says when to look again, and what went wrong. What goes wrong with a part
 // of an object keeps the timers of the rest.
 func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
-	if problem := observed.Resource.Problem; problem != nil {
+	problem, key := observed.Resource.Problem, observed.key()
+	if problem != nil {
 		reconcileErrors.WithLabelValues(r.Kind, problem.Reason).Inc()
-		switch {
-		case problem.Err != nil && plan.Wait == 0:
+		if problem.Err != nil && plan.Wait == 0 {
 			return ctrl.Result{}, problem.Err
-		case problem.Err != nil:
-			plan.wait(kindPoll)
-		case problem.Stalled && plan.Wait == 0:
-			return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
 		}
 	}
-	key := observed.key()
 	for cluster := range result.Failures {
 		plan.wait(max(soon, r.setbacks.of(key)[cluster].Until.Sub(r.Clock.Now())))
 	}
@@ -193,6 +188,14 @@ func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl
 	}
 	if r.ledger.pending(observed.Owner.UID) {
 		plan.wait(ledgerTTL)
+	}
+	switch {
+	case problem == nil:
+	case problem.Err != nil:
+		plan.wait(kindPoll)
+	case problem.Stalled && plan.Wait == 0:
+		// Nothing else is under way either: removals may be, beside the mistake.
+		return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
 	}
 	return ctrl.Result{RequeueAfter: plan.Wait}, nil
 }
