@@ -51,21 +51,21 @@ import (
 // by what a namespace's users can write.
 var guardedGroups = map[string]string{
 	// Roles and bindings: the API server checks escalation.
-	"rbac.authorization.k8s.io": grants,
+	"rbac.authorization.k8s.io": grantsPermissions,
 	// The same in OpenShift, where rbac resources appear under this group too.
-	"authorization.openshift.io": grants,
+	"authorization.openshift.io": grantsPermissions,
 	// SecurityContextConstraints name the users whose Pods they let through.
-	"security.openshift.io": grants,
+	"security.openshift.io": grantsPermissions,
 	// Groups and their members.
-	"user.openshift.io": grants,
+	"user.openshift.io": grantsPermissions,
 	// ClusterTrustBundles: the API server checks the right to attest for a signer.
-	"certificates.k8s.io": grants,
+	"certificates.k8s.io": grantsPermissions,
 	// Webhooks see and change what others write; policies decide what they may.
-	"admissionregistration.k8s.io": grants,
+	"admissionregistration.k8s.io": grantsPermissions,
 	// An APIService has all requests to a group sent elsewhere.
-	"apiregistration.k8s.io": grants,
+	"apiregistration.k8s.io": grantsPermissions,
 	// A conversion webhook sees and changes all objects of the kind.
-	"apiextensions.k8s.io": grants,
+	"apiextensions.k8s.io": grantsPermissions,
 }
 
 // guardedKinds are such kinds of the core group.
@@ -79,8 +79,8 @@ var guardedKinds = map[string]string{
 }
 
 const (
-	grants = "grants permissions"
-	limits = "limits what users of a namespace may do"
+	grantsPermissions = "grants permissions"
+	limits            = "limits what users of a namespace may do"
 )
 
 // guarded says why the resources of a kind must not be overridden by what a

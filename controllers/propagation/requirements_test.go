@@ -34,6 +34,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 	"github.com/karmada-io/karmada/pkg/resourceinterpreter"
@@ -326,7 +327,9 @@ func TestWhatIsOutOfReachIsNotFollowed(t *testing.T) {
 // TestANamespaceDoesNotHideAClusterScopedResource: a name with a namespace would
 // otherwise read the cluster-scoped resource of the name.
 func TestANamespaceDoesNotHideAClusterScopedResource(t *testing.T) {
-	b := newBench(t, memberCluster("member1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank", UID: "bank"}})
+	// One that Karmada does not synchronize by itself.
+	labels := map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}
+	b := newBench(t, memberCluster("member1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank", UID: "bank", Labels: labels}})
 	b.Kind = kindDependency
 	for key, want := range map[types.NamespacedName]string{
 		{Namespace: "shop", Name: "v1/Namespace/bank"}: "v1 Namespace is cluster-scoped and does not follow an object in a namespace; use a ClusterDirectPropagation for it",
