@@ -198,10 +198,10 @@ func (r *Reconciler) accountOf(object Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: name}
 }
 
-// grants are the revisions that were granted to an object, by cluster. What was
+// grantedRevisions are the revisions that were granted to an object, by cluster. What was
 // granted once stays granted: a repair writes nothing new. Only the reconcile
 // of the object, of which there is one at a time, uses it.
-type grants struct {
+type grantedRevisions struct {
 	uid       types.UID
 	revisions map[string]string
 }
@@ -260,9 +260,9 @@ func (o *Observed) followersUnknown() bool {
 
 func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[string]string {
 	stored, _ := r.grants.Load(key)
-	known, found := stored.(grants)
+	known, found := stored.(grantedRevisions)
 	if !found || known.uid != uid {
-		known = grants{uid: uid, revisions: map[string]string{}}
+		known = grantedRevisions{uid: uid, revisions: map[string]string{}}
 		r.grants.Store(key, known)
 	}
 	return known.revisions
