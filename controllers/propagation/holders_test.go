@@ -1,0 +1,283 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// The longer a conflict lasts, the less often it is looked at; when what it is
+// about changes, it is new.
+func TestConflictsAreLookedAtLessOften(t *testing.T) {
+	known := newConflicts()
+	held := map[string]string{"member1": "somebody"}
+	known.remember(web, "a", held, now)
+	for after, want := range map[time.Duration]time.Duration{0: minConflictPoll, time.Minute: 15 * time.Second, time.Hour: maxConflictPoll} {
+		if _, _, poll := known.recall(web, "a", now.Add(after)); poll != want {
+			t.Errorf("after %v: a look every %v, want %v", after, poll, want)
+		}
+	}
+	known.remember(web, "a", held, now.Add(time.Hour))
+	if holders, stale, _ := known.recall(web, "a", now.Add(time.Hour+time.Minute)); stale || holders["member1"] != "somebody" {
+		t.Errorf("a minute after the look: %v, stale: %t", holders, stale)
+	}
+	if _, stale, poll := known.recall(web, "b", now.Add(time.Hour+time.Minute)); !stale || poll != minConflictPoll {
+		t.Errorf("a changed object: stale: %t, a look every %v", stale, poll)
+	}
+	known.remember(web, "a", nil, now)
+	if len(known.byObject) > 0 {
+		t.Errorf("a conflict that is over is remembered: %v", known.byObject)
+	}
+}
+
+// liveReads counts the reads that pass the cache by.
+type liveReads struct {
+	client.Reader
+
+	reads []string
+}
+
+func (l *liveReads) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	l.reads = append(l.reads, fmt.Sprintf("%T %s", object, key))
+	return l.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // a test double passes errors through
+}
+
+// A Work that somebody else holds is read once per poll, however often the object
+// is reconciled, and its holder not at all while the cache has it.
+func TestHoldersAreReadOncePerPoll(t *testing.T) {
+	foreign := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web-56d6c779bb", UID: "foreign"}}
+	b := newBench(t, append(aShop(), foreign)...)
+	passive := clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock = passive
+	b.settle(t)
+	works := &liveReads{Reader: b.Live}
+	b.Live = works
+	count := func() int {
+		b.settle(t)
+		b.settle(t)
+		reads := slices.DeleteFunc(works.reads, func(read string) bool { return !strings.HasPrefix(read, "*v1alpha1.Work ") })
+		works.reads = nil
+		return len(reads)
+	}
+	if reads := count(); reads > 0 {
+		t.Errorf("%d reads within a poll", reads)
+	}
+	passive.SetTime(passive.Now().Add(2 * maxConflictPoll))
+	if reads := count(); reads != 1 {
+		t.Errorf("%d reads in the next poll, want 1", reads)
+	}
+}
+
+// A Work that a policy's binding takes over in the very moment in which it is to
+// be deleted stays: it has the UID that it had.
+func TestTakenOverBeforeTheDeletion(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	b.refuse = func(write string) error {
+		if !strings.HasPrefix(write, "delete") {
+			return nil
+		}
+		for _, work := range b.works(t) {
+			work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] = "theirs"
+			if err := b.server.Update(t.Context(), &work); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	}
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	works := b.works(t)
+	if len(works) != 2 || works[0].DeletionTimestamp != nil || works[1].DeletionTimestamp != nil {
+		t.Errorf("a Work of the policy was deleted: %+v", works)
+	}
+}
+
+// A Work that another controller of Karmada writes into is not ours any more, even
+// if nothing but the manifest says so.
+func TestRewrittenWorkIsGivenUp(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		manifest := &unstructured.Unstructured{}
+		if err := manifest.UnmarshalJSON(work.Spec.Workload.Manifests[0].Raw); err != nil {
+			t.Fatal(err)
+		}
+		annotations := manifest.GetAnnotations()
+		delete(annotations, workv1alpha2.ResourceConflictResolutionAnnotation)
+		manifest.SetAnnotations(annotations)
+		work.Spec.Workload.Manifests[0].Raw, _ = manifest.MarshalJSON()
+		if err := b.server.Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.writes = nil
+	b.settle(t)
+	if row := b.propagation(t).Status.Clusters[0]; row.Reason != propagationv1alpha1.ReasonConflict {
+		t.Errorf("the row says %s", told(row))
+	}
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if slices.ContainsFunc(b.writes, func(write string) bool { return strings.Contains(write, "Work") }) {
+		t.Errorf("a Work that Karmada has taken over was touched: %v", b.writes)
+	}
+}
+
+// A Work outside of the namespaces of clusters is found by nothing.
+func TestWorksOfStrangersAreNotFound(t *testing.T) {
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-56d6c779bb"}}
+	render.Claim(work, owner, render.Target{Cluster: "member1"})
+	if keys := keysOfWork(work); len(keys) > 0 {
+		t.Errorf("it is found by %v", keys)
+	}
+	work.Namespace = "karmada-es-member1"
+	if keys := keysOfWork(work); len(keys) != 3 {
+		t.Errorf("a Work of a cluster is found by %v", keys)
+	}
+}
+
+// Karmada synchronizes every Namespace but those that say otherwise and default.
+func TestNamespacesThatKarmadaSynchronizes(t *testing.T) {
+	namespace := func(name string, labels map[string]string) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		object.SetName(name)
+		object.SetLabels(labels)
+		return object
+	}
+	for name, tc := range map[string]struct {
+		object *unstructured.Unstructured
+		want   string
+	}{
+		"any":        {namespace("shop", nil), namespaceSynchronization},
+		"default":    {namespace("default", nil), ""},
+		"skipped":    {namespace("shop", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "True"}), ""},
+		"not really": {namespace("shop", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "no"}), namespaceSynchronization},
+	} {
+		if got := claimOf(tc.object); got != tc.want {
+			t.Errorf("%s: claimed by %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// What the API server refuses for one cluster delays no other, neither a write nor
+// a removal, and is tried again after longer and longer.
+func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {
+	b := newBench(t, append(aShop(), memberCluster("member3"))...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // all has settled
+	b.Clock = passive
+	attempted := 0
+	b.refuse = func(write string) error {
+		if strings.Contains(write, "karmada-es-member1") {
+			attempted++
+			return apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", errors.New("not welcome"))
+		}
+		return nil
+	}
+	b.changeImage(t, "nginx:2")
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
+		spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member1"}, {Name: "member3"}}
+	})
+	for range 20 {
+		if err := b.reconcile(t); err != nil {
+			t.Fatalf("a refused write ends the reconcile: %v", err)
+		}
+	}
+	if attempted != 1 {
+		t.Errorf("%d attempts although no time has passed", attempted)
+	}
+	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonWriteFailed || !strings.Contains(row.Message, "not welcome") {
+		t.Errorf("the row says %s", told(row))
+	}
+	if work := b.workOn(t, "member2"); work.DeletionTimestamp == nil {
+		t.Error("the removal from member2 waits for member1")
+	}
+	if work := b.workOn(t, "member3"); work == nil {
+		t.Error("member3 waits for member1")
+	}
+	for range 100 {
+		passive.SetTime(passive.Now().Add(time.Second))
+		_ = b.reconcile(t)
+	}
+	if attempted < 5 || attempted > 10 {
+		t.Errorf("%d attempts in 100 s", attempted)
+	}
+	if b.bury(web); len(b.setbacks.byObject)+len(b.conflicts.byObject) > 0 {
+		t.Error("an object that is gone leaves setbacks behind")
+	}
+}
+
+// What replaces a Work is there before the Work goes.
+func TestReplacedOnlyAfterTheReplacement(t *testing.T) {
+	other := webDeployment()
+	other.Name, other.UID = "shop", types.UID("other")
+	b := newBench(t, append(aShop(), other)...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour))
+	b.refuse = func(write string) error {
+		if strings.HasPrefix(write, "create") && strings.Contains(write, "karmada-es-member1") {
+			return apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", errors.New("not welcome"))
+		}
+		return nil
+	}
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Resource.Name = "shop" })
+	for range 5 {
+		_ = b.reconcile(t)
+	}
+	going := map[string]bool{}
+	for _, work := range b.works(t) {
+		if strings.HasPrefix(work.Name, "web-") {
+			going[work.Namespace] = work.DeletionTimestamp != nil
+		}
+	}
+	if going["karmada-es-member1"] || !going["karmada-es-member2"] {
+		t.Errorf("what is withdrawn: %v", going)
+	}
+}
