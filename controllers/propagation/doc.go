@@ -29,9 +29,10 @@ limitations under the License.
 //   - Nothing is deleted because a read failed. A missing resource, a vanished
 //     kind or a failing discovery leaves every Work as it is.
 //   - A Work that is not ours is neither written nor deleted. Every write
-//     carries a resourceVersion, every deletion a UID.
-//   - A Work is removed from a cluster only after the Works that replace it
-//     are written.
+//     carries a resourceVersion, every deletion a UID and a resourceVersion.
+//   - A Work is removed from a cluster only after the Work that replaces it
+//     there is written.
+//   - Trouble with one cluster delays no other.
 //   - applied is True only for a revision that the cluster has confirmed
 //     (evidence.go says what counts as proof).
 //   - What follows a resource is not withdrawn before it is known, of every
