@@ -416,9 +416,15 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		propagationv1alpha1.ClusterReadySinceAnnotation: state.ReadySince,
 		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now),
 	}}
-	if contactRegained(state, work) && state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
-		plan.remove(observed, nudge)
-		return
+	if contactRegained(state, work) {
+		// The clocks of a pull cluster and of the API server may differ, so that
+		// nothing but time shows that the deletion hangs.
+		left := remaining(observed.Now, work.DeletionTimestamp.Time, settleTime)
+		if left == 0 || state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
+			plan.remove(observed, nudge)
+			return
+		}
+		plan.wait(left)
 	}
 	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) ||
 		!state.Exists || !state.Ready {
