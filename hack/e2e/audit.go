@@ -35,6 +35,8 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -231,7 +233,9 @@ func describe(verb, path string, body []byte) call {
 	if len(parts) > 2 {
 		written.Resource += "/" + parts[2]
 	}
-	if written.Name == "" {
+	if written.Resource == "subjectaccessreviews" {
+		describeReview(&written, body)
+	} else if written.Name == "" {
 		var named struct {
 			Metadata struct {
 				Name string `json:"name"`
@@ -242,6 +246,18 @@ func describe(verb, path string, body []byte) call {
 		}
 	}
 	return written
+}
+
+// describeReview reads what a review asks: the namespace is that of the account,
+// and the name is the permission.
+func describeReview(written *call, body []byte) {
+	review := &authorizationv1.SubjectAccessReview{}
+	if _, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(body, nil, review); err != nil || review.Spec.ResourceAttributes == nil {
+		return
+	}
+	account, action := strings.Split(review.Spec.User, ":"), review.Spec.ResourceAttributes
+	written.Namespace = account[max(0, len(account)-2)]
+	written.Name = strings.TrimSuffix(fmt.Sprintf("%s %s/%s", action.Verb, action.Resource, action.Name), "/")
 }
 
 // statusRecorder remembers how a request was answered.

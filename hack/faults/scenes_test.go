@@ -84,6 +84,14 @@ func (r *reasons) inOrder() {
 }
 
 func (r *reasons) mistakes() {
+	r.says("private", "not for everybody")
+	r.makes(&directPropagation{
+		ObjectMeta: metav1.ObjectMeta{Name: "private"},
+		Spec: propagationv1alpha1.PropagationSpec{
+			Resource: reference("v1", "ConfigMap", "private"), Clusters: targets("member1"), ServiceAccountName: "nobody",
+		},
+	})
+	r.tells("private", propagationv1alpha1.ReasonForbidden, "a service account named that may do nothing")
 	r.wants("missing", reference("v1", "ConfigMap", "missing"), "member1")
 	r.tells("missing", propagationv1alpha1.ReasonResourceNotFound, "a ConfigMap named that does not exist")
 	r.wants("misspelled", reference("v1", "ConfigMop", "web"), "member1")

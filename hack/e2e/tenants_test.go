@@ -1,0 +1,247 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+const deployer = "deployer"
+
+// asDeployer has an object act for the account of the tenant.
+func asDeployer(object *DirectPropagation) { object.Spec.ServiceAccountName = deployer }
+
+// An account sends what it may get to the clusters that it may propagate to, and
+// one review answers for all clusters.
+func TestTenantPropagates(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	ns.mayGet("configmaps")
+	ns.mayPropagate()
+	settings := configMap("settings", "one")
+	ns.Has(settings)
+	p := ns.Propagates("settings", settings).With(asDeployer).To(members...)
+	p.BecomesReady()
+	if diff := cmp.Diff([]string{"get configmaps/settings", "propagate clusters"}, ns.reviews()); diff != "" {
+		t.Errorf("reviews (-want +got):\n%s", diff)
+	}
+}
+
+// A cluster without permission gets nothing until it is granted, and the other
+// one is not concerned.
+func TestTenantIsConfinedToClusters(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	ns.mayGet("configmaps")
+	ns.mayPropagate(member1.Name)
+	settings := configMap("settings", "one")
+	ns.Has(settings)
+	p := ns.Propagates("settings", settings).With(asDeployer).To(member1, member2)
+	p.RowSays(member2.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonForbidden,
+		fmt.Sprintf("ServiceAccount %s/%s lacks the permission propagate on clusters.cluster.karmada.io %q; grant it with a ClusterRole and a ClusterRoleBinding", ns.Name, deployer, member2.Name))
+	ns.comeToRun(settings, member1)
+	ns.nowLack(settings, member2)
+	ns.mayPropagate(member1.Name, member2.Name)
+	p.BecomesReady()
+}
+
+// What runs stays when a permission is taken away, and its Work is restored. A
+// change does not travel until the permission is back.
+func TestTenantLosesPermission(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	role := ns.mayGet("configmaps")
+	ns.mayPropagate()
+	settings := configMap("settings", "one")
+	ns.Has(settings)
+	p := ns.Propagates("settings", settings).With(asDeployer).To(member1, member2)
+	p.BecomesReady()
+	if err := karmada.Delete(ns.ctx, role); err != nil {
+		t.Fatal(err)
+	}
+	running := ns.changesUntilForbidden(p)
+
+	// The resource is what runs again: nothing new travels, and all is repaired.
+	changes(ns, settings, saying(running))
+	p.BecomesReady()
+	work, err := ns.work(ns.ctx, settings, member1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := karmada.Delete(ns.ctx, work.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	ns.eventually("the Work is restored", func(ctx context.Context) error {
+		after, err := ns.work(ctx, settings, member1)
+		if err == nil && after.UID == work.UID {
+			return errors.New("it is still the old one")
+		}
+		return err
+	})
+	p.BecomesReady()
+
+	changes(ns, settings, saying("forbidden"))
+	for _, member := range []*Member{member1, member2} {
+		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonForbidden,
+			fmt.Sprintf("ServiceAccount %s/%s lacks the permission get on configmaps %q; grant it with a Role and a RoleBinding", ns.Name, deployer, settings.Name))
+	}
+	kept := configMap("settings", running)
+	kept.Namespace = ns.Name
+	ns.nowRun(kept, member1, member2)
+	role.SetResourceVersion("")
+	role.SetUID("")
+	if err := karmada.Create(ns.ctx, role); err != nil {
+		t.Fatal(err)
+	}
+	p.BecomesReady()
+	ns.nowRun(settings, member1, member2)
+}
+
+// changesUntilForbidden changes the settings until a change does not travel: the
+// controller believes for a minute what it was told. It returns what runs then.
+func (ns *Namespace) changesUntilForbidden(p *Propagation) string {
+	ns.t.Helper()
+	settings, running, began := configMap("settings", ""), "one", time.Now()
+	settings.Namespace = ns.Name
+	for n := 0; time.Since(began) < patience; n++ {
+		says := fmt.Sprintf("change %d", n)
+		changes(ns, settings, saying(says))
+		revision, forbidden := ns.revisionNow(settings), false
+		p.Becomes("is Ready or forbidden", func(object *DirectPropagation) error {
+			forbidden = slices.ContainsFunc(object.Status.Clusters, func(row propagationv1alpha1.ClusterStatus) bool {
+				return row.Reason == propagationv1alpha1.ReasonForbidden
+			})
+			if forbidden {
+				return nil
+			}
+			return isReady(object, object.Generation, revision)
+		})
+		if forbidden {
+			return running
+		}
+		running = says
+	}
+	ns.t.Fatalf("%v after the permission was taken away, changes still travel", patience)
+	return ""
+}
+
+// nowLack checks that members do not have a resource.
+func (ns *Namespace) nowLack(resource client.Object, where ...*Member) {
+	ns.t.Helper()
+	ns.now("the members lack it", func(ctx context.Context) error { return lack(ctx, resource, where...) })
+}
+
+// reviews are the questions that were asked about accounts of the namespace.
+func (ns *Namespace) reviews() []string {
+	asked := []string{}
+	for _, call := range auditing.since(0, func(c call) bool { return c.Resource == "subjectaccessreviews" && c.Namespace == ns.Name }) {
+		asked = append(asked, call.Name)
+	}
+	return asked
+}
+
+// mayGet allows the account to get all resources of a kind, and returns the role.
+func (ns *Namespace) mayGet(resource string) client.Object {
+	ns.t.Helper()
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "reads"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"get"}}},
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "reads"}, Subjects: ns.deployers(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+	}
+	for _, object := range []client.Object{role, binding} {
+		if err := karmada.Create(ns.ctx, object); err != nil {
+			ns.t.Fatal(err)
+		}
+	}
+	ns.awaitAllowed(&authorizationv1.ResourceAttributes{Verb: "get", Resource: resource, Namespace: ns.Name})
+	return role
+}
+
+// awaitAllowed waits until the API server knows of a role that was granted.
+func (ns *Namespace) awaitAllowed(action *authorizationv1.ResourceAttributes) {
+	ns.t.Helper()
+	ns.eventually("the API server allows "+action.Verb, func(ctx context.Context) error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + ns.Name + ":" + deployer, ResourceAttributes: action,
+		}}
+		if err := karmada.Create(ctx, review); err != nil {
+			return err
+		}
+		if !review.Status.Allowed {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+}
+
+// mayPropagate allows the account to propagate to clusters; to all when none is
+// named. It replaces what was allowed before.
+func (ns *Namespace) mayPropagate(clusters ...string) {
+	ns.t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
+	rules := []rbacv1.PolicyRule{{
+		APIGroups: []string{clusterv1alpha1.GroupName}, Resources: []string{"clusters"}, ResourceNames: clusters, Verbs: []string{"propagate"},
+	}}
+	if err := karmada.Get(ns.ctx, client.ObjectKeyFromObject(role), role); err == nil {
+		changes(ns, role, func(role *rbacv1.ClusterRole) { role.Rules = rules })
+		return
+	}
+	role.Rules = rules
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: ns.Name}, Subjects: ns.deployers(),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	}
+	for _, object := range []client.Object{role, binding} {
+		if err := karmada.Create(ns.ctx, object); err != nil {
+			ns.t.Fatal(err)
+		}
+		ns.t.Cleanup(func() {
+			if err := karmada.Delete(context.Background(), object); err != nil {
+				ns.t.Errorf("deleting %s: %v", object.GetName(), err)
+			}
+		})
+	}
+	name := ""
+	if len(clusters) > 0 {
+		name = clusters[0]
+	}
+	ns.awaitAllowed(&authorizationv1.ResourceAttributes{Verb: "propagate", Group: clusterv1alpha1.GroupName, Resource: "clusters", Name: name})
+}
+
+func (ns *Namespace) deployers() []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ns.Name, Name: deployer}}
+}
