@@ -24,9 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -71,9 +69,9 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Mapper and Discovery tell which kinds the Karmada API server serves.
-	Mapper    meta.RESTMapper
-	Discovery discovery.ServerResourcesInterface
+	// Kinds tells which kinds the Karmada API server serves, and reads and writes
+	// the named resources.
+	Kinds *Kinds
 	// Resources watches the named resources.
 	Resources *Resources
 	// Interpreter is Karmada's, with what users add to it.

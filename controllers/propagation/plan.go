@@ -50,12 +50,11 @@ const (
 	// kindPoll is how often an unknown kind is looked for, beside the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	kindPoll = 15 * time.Second
+	// watchPoll is how often a resource is read whose kind cannot be watched now.
+	watchPoll = 10 * time.Second
 	// renderPoll is how often a rendering that failed is tried again. It may have
 	// asked a webhook of Karmada's resource interpreter, which no watch tells of.
 	renderPoll = 30 * time.Second
-	// kindGoneDelay is how long the API server may answer for a kind whose
-	// CustomResourceDefinition is gone. It takes well under a second.
-	kindGoneDelay = 3 * time.Second
 )
 
 // Plan is what has to be done.
@@ -142,6 +141,7 @@ func NewPlan(observed *Observed) *Plan {
 	if observed.Resource.Problem != nil {
 		plan.wait(observed.Resource.Problem.Poll)
 	} else {
+		plan.wait(observed.Resource.Poll)
 		plan.AddFinalizer = !observed.HasFinalizer
 		for _, target := range observed.Targets {
 			planTarget(observed, plan, target)

@@ -37,8 +37,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	discoveryfake "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -95,9 +97,12 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithStatusSubresource(&workv1alpha1.Work{}, &propagationv1alpha1.DirectPropagation{}).
 		WithObjects(objects...).Build()
 	b.Reconciler = &Reconciler{
-		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server, Mapper: mapper,
+		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server,
+		Kinds: NewKinds(mapper, served(), clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) {
+			return interceptor.NewClient(b.server, b.interceptor()), nil
+		}),
 		Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
-		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}),
+		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:    b.events, Clock: clock.RealClock{},
 		writers: make(chan struct{}, 1), admissions: newAdmissions(), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
@@ -113,6 +118,19 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		return found, err
 	}
 	return b
+}
+
+func nobody(schema.GroupVersionResource, types.NamespacedName) {}
+
+// served is a discovery that knows Deployments and Namespaces.
+func served() *discoveryfake.FakeDiscovery {
+	return &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
+		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
+			{Name: "deployments", SingularName: "deployment", Kind: "Deployment", Namespaced: true},
+			{Name: "deployments/scale", Kind: "Scale", Namespaced: true},
+		}},
+		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "namespaces", SingularName: "namespace", Kind: "Namespace"}}},
+	}}}
 }
 
 // nativeInterpreter is the part of Karmada's interpreter that needs no server.

@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,6 +60,9 @@ type Resource struct {
 	Dependencies []configv1alpha1.DependentObjectReference
 	// ClaimedBy names the policy that has claimed the resource.
 	ClaimedBy string
+	// Poll is how often to look again because the kind cannot be watched now; 0
+	// for never.
+	Poll time.Duration
 }
 
 // Problem is why nothing can be rendered.
@@ -116,8 +120,22 @@ var bindingKinds = []struct{ kind, label, namespace, name string }{
 }
 
 // observeResource reads the named resource and renders it: only its revisions
-// if those are known and full is false.
+// if those are known and full is false. While its kind changes, it has to be
+// looked at again when the API server is sure to tell the kind as it is.
 func (r *Reconciler) observeResource(ctx context.Context, object Object, observed *Observed, full bool) Resource {
+	resource := r.readResource(ctx, object, observed, full)
+	settles := r.Kinds.Unsettled(groupOfVersion(object.GetSpec().Resource.APIVersion))
+	poll := &resource.Poll
+	if resource.Problem != nil {
+		poll = &resource.Problem.Poll
+	}
+	if settles > 0 && (*poll == 0 || settles < *poll) {
+		*poll = settles
+	}
+	return resource
+}
+
+func (r *Reconciler) readResource(ctx context.Context, object Object, observed *Observed, full bool) Resource {
 	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
 	if problem := forbidden(reference, key.Namespace); problem != nil {
 		r.forget(key)
@@ -131,19 +149,28 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 		return Resource{Problem: problem}
 	}
 	r.Resources.Track(key, mapping.Resource)
+	poll, problem := r.watchState(mapping)
+	if problem != nil {
+		return Resource{Problem: problem}
+	}
 	found, err := r.variantsOf(ctx, observed)
 	if err != nil {
 		return Resource{Problem: readFailed(err.Error(), err)}
 	}
 	known, remembered := r.recall(key, observed.Generation, found.inputs)
-	if !full && remembered && known.covers(found, observed.Now) &&
-		r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
+	suffices := !full && remembered && known.covers(found, observed.Now)
+	if suffices && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
 		return known.sorted(found, nil)
 	}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(mapping.GroupVersionKind)
-	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
-		return Resource{Problem: readProblem(reference, key.Namespace, err)}
+	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
+		return Resource{Problem: readProblem(reference, mapping, key.Namespace, err)}
+	}
+	if suffices && template.GetUID() == known.resource.UID && template.GetResourceVersion() == known.resource.Version {
+		resource := known.sorted(found, nil)
+		resource.Poll = poll
+		return resource
 	}
 	if problem := forbiddenObject(template); problem != nil {
 		return Resource{Problem: problem}
@@ -154,21 +181,36 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 	}
 	r.remember(key, learned)
 	means.forget = func() { r.recollections.Delete(key) }
-	return learned.sorted(found, means)
+	resource := learned.sorted(found, means)
+	resource.Poll = poll
+	return resource
+}
+
+// watchState says what a failed watch of the kind means. Without the permission to
+// watch, nothing can be said about the resource until somebody grants it. Other
+// failures may pass: meanwhile the resource is read each time, every poll.
+func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, problem *Problem) {
+	err := r.Resources.Failure(mapping.Resource)
+	switch {
+	case err == nil:
+		return 0, nil
+	case apierrors.IsForbidden(err):
+		failure, _ := errors.AsType[*watchFailure](err)
+		return 0, readDenied(failure.verb, mapping.Resource, failure.err)
+	default:
+		return watchPoll, nil
+	}
 }
 
 // mapKind resolves the kind and checks its scope.
 func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*meta.RESTMapping, *Problem) {
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
-	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := r.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		if err := r.reachable(gvk.GroupVersion()); err != nil {
-			return nil, readFailed(fmt.Sprintf("asking the Karmada API server for %s: %v", reference.APIVersion, err), err)
-		}
 		return nil, kindNotFound(reference)
 	}
 	if err != nil {
-		return nil, readFailed(fmt.Sprintf("asking the Karmada API server for %s %s: %v", reference.APIVersion, reference.Kind, err), err)
+		return nil, readFailed(err.Error(), err)
 	}
 	if advice, limited := scopeMismatch[r.Kind]; limited && mapping.Scope.Name() != advice.wanted {
 		return nil, &Problem{
@@ -190,21 +232,20 @@ var scopeMismatch = map[string]struct {
 	"ClusterDirectPropagation": {meta.RESTScopeNameRoot, "is namespaced; use a DirectPropagation in the namespace of the resource"},
 }
 
-// reachable tells an API that does not exist (nil) from one that cannot be
-// asked now, which discovery leaves out all the same.
-func (r *Reconciler) reachable(version schema.GroupVersion) error {
-	_, err := r.Discovery.ServerResourcesForGroupVersion(version.String())
-	return client.IgnoreNotFound(err)
-}
-
 func readFailed(message string, err error) *Problem {
 	return &Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Message: message, Err: err}
+}
+
+// readDenied says which permission the controller lacks.
+func readDenied(verb string, resource schema.GroupVersionResource, err error) *Problem {
+	return readFailed(fmt.Sprintf("the controller may not %s %s; grant it get, list and watch on them, as install-rbac --propagated does: %v",
+		verb, resource.GroupResource(), err), err)
 }
 
 func kindNotFound(reference propagationv1alpha1.ResourceReference) *Problem {
 	return &Problem{
 		Reason: propagationv1alpha1.ReasonResourceKindNotFound,
-		Message: fmt.Sprintf("spec.resource: the Karmada API server does not serve kind %q in %q; check the spelling, or install its CustomResourceDefinition there",
+		Message: fmt.Sprintf("spec.resource: the Karmada API server does not serve kind %q in %q; check the spelling, name a version that is served, or install its CustomResourceDefinition there",
 			reference.Kind, reference.APIVersion),
 		Stalled: true,
 		Poll:    kindPoll,
@@ -212,11 +253,13 @@ func kindNotFound(reference propagationv1alpha1.ResourceReference) *Problem {
 }
 
 // readProblem explains why a resource could not be read.
-func readProblem(reference propagationv1alpha1.ResourceReference, namespace string, err error) *Problem {
+func readProblem(reference propagationv1alpha1.ResourceReference, mapping *meta.RESTMapping, namespace string, err error) *Problem {
 	name := names.NamespacedKey(namespace, reference.Name)
 	switch {
-	case isKindGone(err):
+	case isKindGone(err), meta.IsNoMatchError(err):
 		return kindNotFound(reference)
+	case apierrors.IsForbidden(err):
+		return readDenied("get", mapping.Resource, err)
 	case apierrors.IsNotFound(err):
 		return &Problem{
 			Reason:  propagationv1alpha1.ReasonResourceNotFound,

@@ -19,13 +19,26 @@ package propagation
 import (
 	"context"
 	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// watchGrace is how long a watch may fail before the users of its kind are
+	// woken. Where one of several API servers ends, the next attempt succeeds.
+	watchGrace = 5 * time.Second
+	// watchRecovery is how long after a watch has recovered its store is not
+	// believed: what the watch brings has to get there first.
+	watchRecovery = time.Second
 )
 
 // Resources watches the kinds that propagation objects name, as metadata, and
@@ -34,6 +47,9 @@ import (
 type Resources struct {
 	client metadata.Interface
 	notify notification
+	// wake is called for each user of a kind when its watch has failed, and when it
+	// works again.
+	wake func(resource schema.GroupVersionResource, user types.NamespacedName)
 
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // the life of the watches, not of a call
@@ -51,13 +67,30 @@ type kindWatch struct {
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
 	users    int
+	// failure says why the watch shows nothing now; nil while it works.
+	failure *watchFailure
+	// told: the users have been woken because of the failure.
+	told bool
+	// recovered is when the last failure ended; the zero time for never.
+	recovered time.Time
 }
+
+// watchFailure is why a kind cannot be watched.
+type watchFailure struct {
+	// verb is what the API server was asked for: list or watch.
+	verb string
+	err  error
+}
+
+func (f *watchFailure) Error() string { return f.verb + ": " + f.err.Error() }
+
+func (f *watchFailure) Unwrap() error { return f.err }
 
 // NewResources returns a Resources that watches nothing yet. Watches live as
 // long as ctx at most.
-func NewResources(ctx context.Context, client metadata.Interface, notify notification) *Resources {
+func NewResources(ctx context.Context, client metadata.Interface, notify notification, wake func(schema.GroupVersionResource, types.NamespacedName)) *Resources {
 	return &Resources{
-		client: client, notify: notify, ctx: ctx,
+		client: client, notify: notify, wake: wake, ctx: ctx,
 		watches: map[schema.GroupVersionResource]*kindWatch{},
 		users:   map[types.NamespacedName]schema.GroupVersionResource{},
 	}
@@ -93,8 +126,10 @@ func (r *Resources) Forget(user types.NamespacedName) {
 func (r *Resources) Unchanged(resource schema.GroupVersionResource, namespace, name string, uid types.UID, version string) bool {
 	r.mu.Lock()
 	watch := r.watches[resource]
+	believed := watch != nil && watch.failure == nil && time.Since(watch.recovered) > watchRecovery
 	r.mu.Unlock()
-	if watch == nil || !watch.informer.HasSynced() {
+	if !believed || !watch.informer.HasSynced() {
+		// The store of a watch that fails stays as it was.
 		return false
 	}
 	object, exists, err := watch.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
@@ -103,6 +138,17 @@ func (r *Resources) Unchanged(resource schema.GroupVersionResource, namespace, n
 	}
 	metadata, ok := object.(*metav1.PartialObjectMetadata)
 	return ok && metadata.UID == uid && metadata.ResourceVersion == version
+}
+
+// Failure says why a kind cannot be watched; nil when it can, or when that is not
+// known yet.
+func (r *Resources) Failure(resource schema.GroupVersionResource) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if watch := r.watches[resource]; watch != nil && watch.failure != nil {
+		return watch.failure
+	}
+	return nil
 }
 
 // Watched returns the kinds that are watched now.
@@ -131,16 +177,105 @@ func (r *Resources) release(user types.NamespacedName) {
 
 func (r *Resources) start(resource schema.GroupVersionResource) *kindWatch {
 	ctx, stop := context.WithCancel(r.ctx)
-	informer := metadatainformer.NewFilteredMetadataInformer(r.client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	started := &kindWatch{stop: stop}
+	started.informer = cache.NewSharedIndexInformer(r.listWatch(resource, started), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	// Neither can fail: the informer has not been started.
-	_ = informer.SetTransform(identityOnly)
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+	_ = started.informer.SetTransform(identityOnly)
+	_, _ = started.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(object any, initial bool) { r.tell(resource, object, initial) },
 		UpdateFunc: func(_, object any) { r.tell(resource, object, false) },
 		DeleteFunc: func(object any) { r.tell(resource, object, false) },
 	})
-	go informer.RunWithContext(ctx)
-	return &kindWatch{informer: informer, stop: stop}
+	go started.informer.RunWithContext(ctx)
+	return started
+}
+
+// listWatch is how a kind is listed and watched, with an eye on whether that
+// succeeds. A reflector keeps its store when its requests fail: without it, what
+// cannot be seen would count as unchanged.
+func (r *Resources) listWatch(resource schema.GroupVersionResource, kind *kindWatch) cache.ListerWatcher {
+	objects := r.client.Resource(resource)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := objects.List(ctx, options)
+			if err != nil {
+				r.failed(ctx, resource, kind, "list", err)
+			}
+			return list, err //nolint:wrapcheck // the reflector tells errors apart
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			streams := ptr.Deref(options.SendInitialEvents, false)
+			if streams && r.isFailing(kind) {
+				// A watch that streams what is there has succeeded long before its
+				// store is filled. After a failure, the reflector lists instead.
+				return nil, apierrors.NewMethodNotSupported(resource.GroupResource(), "watch-list")
+			}
+			started, err := objects.Watch(ctx, options)
+			switch {
+			case err != nil:
+				r.failed(ctx, resource, kind, "watch", err)
+			case !streams:
+				r.works(resource, kind)
+			}
+			return started, err //nolint:wrapcheck // the reflector tells errors apart
+		},
+	}, r.client)
+}
+
+func (r *Resources) isFailing(kind *kindWatch) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return kind.failure != nil
+}
+
+// failed takes down that a kind cannot be seen. Its users are woken if that lasts.
+func (r *Resources) failed(ctx context.Context, resource schema.GroupVersionResource, kind *kindWatch, verb string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := kind.failure == nil
+	kind.failure = &watchFailure{verb: verb, err: err}
+	if first {
+		time.AfterFunc(watchGrace, func() { r.announce(resource, kind) })
+	}
+}
+
+// announce wakes the users of a kind whose watch still fails.
+func (r *Resources) announce(resource schema.GroupVersionResource, kind *kindWatch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if kind.failure != nil && !kind.told {
+		kind.told = true
+		r.wakeUsers(resource, kind)
+	}
+}
+
+// works takes down that a kind is watched, and wakes its users if they were told
+// that it is not.
+func (r *Resources) works(resource schema.GroupVersionResource, kind *kindWatch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if kind.failure == nil {
+		return
+	}
+	kind.failure, kind.recovered = nil, time.Now()
+	if kind.told {
+		kind.told = false
+		r.wakeUsers(resource, kind)
+	}
+}
+
+func (r *Resources) wakeUsers(resource schema.GroupVersionResource, kind *kindWatch) {
+	if r.watches[resource] != kind {
+		return
+	}
+	for user, tracked := range r.users {
+		if tracked == resource {
+			r.wake(resource, user)
+		}
+	}
 }
 
 func (r *Resources) tell(resource schema.GroupVersionResource, object any, initial bool) {

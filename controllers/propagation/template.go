@@ -172,7 +172,7 @@ func fingerprintOf(items []workv1alpha2.AggregatedStatusItem, epoch int64, versi
 func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, version string, items []workv1alpha2.AggregatedStatusItem) (string, error) {
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(gvk)
-	if err := r.Live.Get(ctx, key, template); err != nil {
+	if err := r.Kinds.Get(ctx, key, template); err != nil {
 		return version, client.IgnoreNotFound(err) //nolint:wrapcheck // the resource is gone, or the server; both show elsewhere
 	}
 	aggregated, err := r.Interpreter.AggregateStatus(template.DeepCopy(), items)
@@ -182,7 +182,7 @@ func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionK
 	if equality.Semantic.DeepEqual(template.Object["status"], aggregated.Object["status"]) {
 		return version, nil
 	}
-	err = r.Client.Status().Update(ctx, aggregated)
+	err = r.Kinds.UpdateStatus(ctx, aggregated)
 	switch {
 	case apierrors.IsNotFound(err):
 		// It is gone, or its kind has no status to write.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -83,8 +84,8 @@ func watched(t *testing.T, b *bench, reads *int) {
 	if err := metav1.AddMetaToScheme(kinds); err != nil {
 		t.Fatal(err)
 	}
-	b.Resources = NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds, shown), func(schema.GroupVersionResource, types.NamespacedName, bool) {})
-	b.Live = interceptor.NewClient(b.server, interceptor.Funcs{
+	b.Resources = NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds, shown), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody)
+	counting := interceptor.NewClient(b.server, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if object.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
 				*reads++
@@ -92,6 +93,7 @@ func watched(t *testing.T, b *bench, reads *int) {
 			return c.Get(ctx, key, object, options...)
 		},
 	})
+	b.Kinds = NewKinds(nil, served(), b.Clock, func(meta.RESTMapper) (client.Client, error) { return counting, nil })
 	b.Resources.Track(web, appsv1.SchemeGroupVersion.WithResource("deployments"))
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return b.Resources.Unchanged(appsv1.SchemeGroupVersion.WithResource("deployments"), web.Namespace, web.Name, deployment.UID, deployment.ResourceVersion), nil

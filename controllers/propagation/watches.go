@@ -124,7 +124,7 @@ type Options struct {
 // SetupWithManager adds the controller to a manager whose cache was made with
 // CacheOptions.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	client, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("making a metadata client: %w", err)
 	}
@@ -141,6 +141,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
+	served := NewKinds(mgr.GetRESTMapper(), discover, clock.RealClock{}, func(mapper meta.RESTMapper) (client.Client, error) {
+		return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper})
+	})
 	// One bound for all kinds: it is the API server that is shared.
 	writers, required, admit := make(chan struct{}, options.Writers), newRequirements(), newAdmissions()
 	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
@@ -149,8 +152,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Kind:          kind,
 			Client:        mgr.GetClient(),
 			Live:          mgr.GetAPIReader(),
-			Mapper:        mgr.GetRESTMapper(),
-			Discovery:     discover,
+			Kinds:         served,
 			Interpreter:   interpreter,
 			LocalPrefixes: options.LocalPrefixes,
 			Recorder:      mgr.GetEventRecorder("karmada-direct"),
@@ -168,7 +170,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			DefaultServiceAccount: options.DefaultServiceAccount,
 			works:                 works,
 		}
-		if err := reconciler.setup(ctx, mgr, client, start, options); err != nil {
+		if err := reconciler.setup(ctx, mgr, metadataClient, start, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
 		}
 	}
@@ -179,7 +181,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, startInterpreter func() error, options Options) error {
 	made := ctrl.NewControllerManagedBy(mgr).
 		Named(strings.ToLower(r.Kind)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: options.Concurrency})
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: options.Concurrency,
+			// Not for longer, as controller-runtime would, after what may be repaired
+			// without anything that is watched changing.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, retryLimit),
+		})
 	if _, stored := kinds[r.Kind]; stored {
 		var err error
 		if r.objects, err = newLookup(ctx, mgr.GetCache(), r.newOf(r.Kind), keysOf); err != nil {
@@ -199,12 +206,18 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.requirements.register(r.Kind, func(key types.NamespacedName, priority int) { enqueue(queue, key, priority, 0) })
-			r.Resources = NewResources(ctx, metadataClient, r.onResource(ctx, queue))
+			r.Resources = NewResources(ctx, metadataClient, r.onResource(ctx, queue), func(resource schema.GroupVersionResource, user types.NamespacedName) {
+				r.Kinds.Changed(resource.Group)
+				queue.Add(reconcile.Request{NamespacedName: user})
+			})
 			// Sources are awaited before the first reconcile.
 			return startInterpreter()
 		})).
 		Complete(r)
 }
+
+// retryLimit is how long after a failure an object is looked at again, at most.
+const retryLimit = 30 * time.Second
 
 // priorityReport is for what clusters report: after what users change, which is 0,
 // and before what a new process goes through once, which controller-runtime puts
@@ -315,24 +328,29 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 }
 
 // onCRD wakes the objects that name a kind of the group of a
-// CustomResourceDefinition: the kind may be there only now. When one goes, the
-// API server still answers for its kind for a moment, as if nothing but the
-// resource were gone; so it is asked once more when that is over.
+// CustomResourceDefinition, of which anything may have changed: whether it is
+// served, in which versions, its scope.
 func (r *Reconciler) onCRD() handler.EventHandler {
-	users := func(ctx context.Context, crd client.Object) []reconcile.Request {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	changed := func(ctx context.Context, crd client.Object, queue queue) {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
-		return r.find(ctx, groupKey(group))
+		r.Kinds.Changed(group)
+		for _, request := range r.find(ctx, groupKey(group)) {
+			queue.Add(request)
+		}
 	}
-	wake := handler.EnqueueRequestsFromMapFunc(users)
 	return handler.Funcs{
-		CreateFunc: wake.Create,
-		UpdateFunc: wake.Update,
-		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			wake.Delete(ctx, deleted, queue)
-			for _, request := range users(ctx, deleted.Object) {
-				queue.AddAfter(request, kindGoneDelay)
+		CreateFunc: func(ctx context.Context, created event.CreateEvent, queue queue) {
+			if !created.IsInInitialList {
+				changed(ctx, created.Object, queue)
 			}
 		},
+		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue queue) {
+			if updated.ObjectOld.GetResourceVersion() != updated.ObjectNew.GetResourceVersion() {
+				changed(ctx, updated.ObjectNew, queue)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) { changed(ctx, deleted.Object, queue) },
 	}
 }
 

@@ -89,7 +89,7 @@ func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
 		watching <- struct{}{}
 		return true, started, err
 	})
-	resources := NewResources(t.Context(), server, r.onResource(t.Context(), queue))
+	resources := NewResources(t.Context(), server, r.onResource(t.Context(), queue), nobody)
 	resources.Track(web, deployments)
 	expect := func(what string, want int) {
 		t.Helper()

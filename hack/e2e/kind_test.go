@@ -48,7 +48,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	t.Cleanup(func() { uninstall(t, kind, karmada, member1.client, member2.client) })
 	widget := custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
 	p := ns.Propagates("widget", widget).To(member1, member2)
-	unknown := fmt.Sprintf("spec.resource: the Karmada API server does not serve kind %q in %q; check the spelling, or install its CustomResourceDefinition there", "Widget", group+"/v1")
+	unknown := fmt.Sprintf("spec.resource: the Karmada API server does not serve kind %q in %q; check the spelling, name a version that is served, or install its CustomResourceDefinition there", "Widget", group+"/v1")
 	isStalled(t, p.Says(propagationv1alpha1.ReasonResourceKindNotFound, unknown), propagationv1alpha1.ReasonResourceKindNotFound, unknown)
 
 	ns.installs(kind, karmada)

@@ -76,13 +76,13 @@ type mistake struct {
 var mistakes = []mistake{
 	{
 		"an unknown kind", reference("apps/v1", "Deploiment", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
-		`spec.resource: the Karmada API server does not serve kind "Deploiment" in "apps/v1"; check the spelling, or install its CustomResourceDefinition there`,
+		`spec.resource: the Karmada API server does not serve kind "Deploiment" in "apps/v1"; check the spelling, name a version that is served, or install its CustomResourceDefinition there`,
 	}, {
 		"an unknown group", reference("example.org/v1", "Web", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
-		`spec.resource: the Karmada API server does not serve kind "Web" in "example.org/v1"; check the spelling, or install its CustomResourceDefinition there`,
+		`spec.resource: the Karmada API server does not serve kind "Web" in "example.org/v1"; check the spelling, name a version that is served, or install its CustomResourceDefinition there`,
 	}, {
 		"an unknown version", reference("apps/v2", "Deployment", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
-		`spec.resource: the Karmada API server does not serve kind "Deployment" in "apps/v2"; check the spelling, or install its CustomResourceDefinition there`,
+		`spec.resource: the Karmada API server does not serve kind "Deployment" in "apps/v2"; check the spelling, name a version that is served, or install its CustomResourceDefinition there`,
 	}, {
 		"a cluster-scoped kind", reference("v1", "Namespace", "web"), propagationv1alpha1.ReasonResourceScopeMismatch,
 		"spec.resource: v1 Namespace is cluster-scoped; use a ClusterDirectPropagation for it, a DirectPropagation propagates a resource of its own namespace",

@@ -1,0 +1,200 @@
+//go:build integration
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+var readingVerbs = []string{"get", "list", "watch"}
+
+// A version that is not served any more cannot be readingVerbs, and says nothing of
+// what is changed through another version.
+func TestVersionIsServedNoMore(t *testing.T) {
+	p := newPlane(t)
+	crd := p.gadgets()
+	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
+	v1, v2 := crd.Spec.Group+"/v1", crd.Spec.Group+"/v2"
+	p.hasGadget(v1, "one", "small")
+	p.propagates(v1, "Gadget", "one")
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+
+	p.serves(crd, false)
+	message := p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceKindNotFound)
+	p.becomes(v2, "one", "large")
+	if want := `does not serve kind "Gadget" in "` + v1 + `"`; !strings.Contains(message, want) || !strings.Contains(message, "name a version that is served") {
+		t.Errorf("Ready says %q, want it to say %q and a remedy", message, want)
+	}
+	p.sends("Gadget", "one", "small")
+
+	p.serves(crd, true)
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("Gadget", "one", "large")
+}
+
+// Without the permission to watch a kind, nothing is said of its objects that
+// may have ceased to be true. A watch that goes on shows the truth all the same.
+func TestPermissionIsLost(t *testing.T) {
+	p := newPlane(t)
+	crd := p.gadgets()
+	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
+	v1 := crd.Spec.Group + "/v1"
+	p.hasGadget(v1, "one", "small")
+	p.propagates(v1, "Gadget", "one")
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+
+	denied := func(verb string) {
+		t.Helper()
+		message := p.ready("one", metav1.ConditionUnknown, propagationv1alpha1.ReasonResourceReadFailed)
+		if want := "the controller may not " + verb + " gadgets." + crd.Spec.Group + "; grant it get, list and watch"; !strings.Contains(message, want) {
+			t.Errorf("Ready says %q, want it to say %q", message, want)
+		}
+	}
+	// The API server does not end watches that it would not begin any more.
+	p.mayPropagate(crd.Spec.Group, "gadgets")
+	p.becomes(v1, "one", "medium")
+	denied("get")
+	p.sends("Gadget", "one", "small")
+	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("Gadget", "one", "medium")
+
+	// It ends them when the definition changes.
+	p.mayPropagate(crd.Spec.Group, "gadgets", "get")
+	p.changes(crd, func(spec *apiextensionsv1.CustomResourceDefinitionSpec) { spec.Names.ShortNames = []string{"gd"} })
+	denied("list")
+	p.becomes(v1, "one", "large")
+	p.sends("Gadget", "one", "medium")
+	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("Gadget", "one", "large")
+}
+
+// A CustomResourceDefinition comes back with another scope, and with another
+// plural: the kind is then what the new one says.
+func TestDefinitionComesBackOtherwise(t *testing.T) {
+	p := newPlane(t)
+	crd := p.gadgets()
+	p.mayPropagate(crd.Spec.Group, "*", readingVerbs...)
+	v1 := crd.Spec.Group + "/v1"
+	p.hasGadget(v1, "one", "small")
+	p.propagates(v1, "Gadget", "one")
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+
+	again := func(change func(*apiextensionsv1.CustomResourceDefinition)) {
+		t.Helper()
+		p.removes(crd)
+		crd = &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}, Spec: crd.Spec}
+		change(crd)
+		p.installs(crd)
+	}
+	again(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Scope = apiextensionsv1.ClusterScoped })
+	p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceScopeMismatch)
+	p.sends("Gadget", "one", "small")
+
+	again(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Scope = apiextensionsv1.NamespaceScoped })
+	p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceNotFound)
+	p.hasGadget(v1, "one", "medium")
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("Gadget", "one", "medium")
+
+	again(func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Name = "gadgetry." + crd.Spec.Group
+		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "gadgetry", Kind: "Gadget"}
+	})
+	p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceNotFound)
+	p.hasGadget(v1, "one", "large")
+	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.becomes(v1, "one", "huge")
+	p.sends("Gadget", "one", "huge")
+}
+
+func gadget(apiVersion, name, size string) *unstructured.Unstructured {
+	made := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"size": size}}}
+	made.SetAPIVersion(apiVersion)
+	made.SetKind("Gadget")
+	made.SetNamespace("shop")
+	made.SetName(name)
+	return made
+}
+
+// fresh is a client that remembers nothing of the kinds.
+func (p *plane) fresh() client.Client {
+	p.t.Helper()
+	fresh, err := client.New(p.config, client.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return fresh
+}
+
+func (p *plane) hasGadget(apiVersion, name, size string) {
+	p.t.Helper()
+	if err := p.fresh().Create(p.t.Context(), gadget(apiVersion, name, size)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// becomes changes a Gadget.
+func (p *plane) becomes(apiVersion, name, size string) {
+	p.t.Helper()
+	p.eventually("the Gadget is "+size, func(ctx context.Context) error {
+		changed := gadget(apiVersion, name, size)
+		found := changed.DeepCopy()
+		server := p.fresh()
+		if err := server.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+			return err
+		}
+		changed.SetResourceVersion(found.GetResourceVersion())
+		return server.Update(ctx, changed)
+	})
+}
+
+// serves begins or ends to serve version v1 of a definition.
+func (p *plane) serves(crd *apiextensionsv1.CustomResourceDefinition, served bool) {
+	p.t.Helper()
+	p.changes(crd, func(spec *apiextensionsv1.CustomResourceDefinitionSpec) {
+		for i := range spec.Versions {
+			version := &spec.Versions[i]
+			version.Served = version.Name != "v1" || served
+		}
+	})
+}
+
+func (p *plane) changes(crd *apiextensionsv1.CustomResourceDefinition, change func(*apiextensionsv1.CustomResourceDefinitionSpec)) {
+	p.t.Helper()
+	p.eventually(crd.Name+" is changed", func(ctx context.Context) error {
+		found := &apiextensionsv1.CustomResourceDefinition{}
+		if err := p.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
+			return err
+		}
+		change(&found.Spec)
+		return p.Update(ctx, found)
+	})
+}
