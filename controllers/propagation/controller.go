@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -72,6 +73,8 @@ type Reconciler struct {
 	// Kinds tells which kinds the Karmada API server serves, and reads and writes
 	// the named resources.
 	Kinds *Kinds
+	// Mapper maps kinds to resources: Kinds, unless in a test.
+	Mapper meta.RESTMapper
 	// Resources watches the named resources.
 	Resources *Resources
 	// Interpreter is Karmada's, with what users add to it.

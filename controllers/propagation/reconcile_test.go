@@ -97,7 +97,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithStatusSubresource(&workv1alpha1.Work{}, &propagationv1alpha1.DirectPropagation{}).
 		WithObjects(objects...).Build()
 	b.Reconciler = &Reconciler{
-		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server,
+		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server, Mapper: mapper,
 		Kinds: NewKinds(mapper, served(), clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) {
 			return interceptor.NewClient(b.server, b.interceptor()), nil
 		}),

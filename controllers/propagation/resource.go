@@ -205,7 +205,7 @@ func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, 
 // mapKind resolves the kind and checks its scope.
 func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*meta.RESTMapping, *Problem) {
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
-	mapping, err := r.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
 		return nil, kindNotFound(reference)
 	}

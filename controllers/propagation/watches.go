@@ -153,6 +153,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Client:        mgr.GetClient(),
 			Live:          mgr.GetAPIReader(),
 			Kinds:         served,
+			Mapper:        served,
 			Interpreter:   interpreter,
 			LocalPrefixes: options.LocalPrefixes,
 			Recorder:      mgr.GetEventRecorder("karmada-direct"),
