@@ -204,7 +204,19 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if err := r.Client.Update(ctx, work); err != nil {
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 	}
-	return r.written(observed, "update", work, write.Rendering.Revision)
+	return r.asWritten(observed, "update", work, write)
+}
+
+// asWritten takes a write down like written, and returns errChanged when what
+// the API server keeps is not what was written: it would be written again for ever.
+func (r *Reconciler) asWritten(observed *Observed, operation string, work *workv1alpha1.Work, write *Write) error {
+	if err := r.written(observed, operation, work, write.Rendering.Revision); err != nil {
+		return err
+	}
+	if render.Revision(work) != write.Rendering.Revision || deviates(work, observed.Owner, write.Target) {
+		return errChanged
+	}
+	return nil
 }
 
 // written takes a write down that the API server took, and from when on a
@@ -231,7 +243,7 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 	key := client.ObjectKeyFromObject(work)
 	err = r.Client.Create(ctx, work)
 	if err == nil {
-		return r.written(observed, "create", work, write.Rendering.Revision)
+		return r.asWritten(observed, "create", work, write)
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Work %s: %w", key, err)

@@ -303,12 +303,11 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: confirmedRevision(work)}
 	proof, _ := evidenceOf(work)
 	suspended := ptr.Deref(work.Spec.SuspendDispatching, false)
-	preserved := ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
 	switch {
 	case render.Revision(work) != rendering.Revision:
 		write.Reset = wantsReset(work)
 		write.Update = true
-	case suspended != target.Suspend, preserved != target.Preserve, !render.IsClaimed(work, observed.Owner, target):
+	case deviates(work, observed.Owner, target):
 		write.Update = true
 	case proof == premature:
 		// The attempt at the present spec will come by itself and prove itself,
@@ -326,6 +325,14 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 		write.Notes = retryNotes(observed, work)
 	}
 	return write, write.Reset || write.Update || write.Nudge
+}
+
+// deviates reports whether a Work differs, beside its manifest, from what its
+// owner wants.
+func deviates(work *workv1alpha1.Work, owner render.Owner, target render.Target) bool {
+	return ptr.Deref(work.Spec.SuspendDispatching, false) != target.Suspend ||
+		ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != target.Preserve ||
+		!render.IsClaimed(work, owner, target)
 }
 
 // contactRegained tells whether the cluster became Ready after the Work was

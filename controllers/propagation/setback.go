@@ -17,6 +17,7 @@ limitations under the License.
 package propagation
 
 import (
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -30,6 +31,10 @@ const (
 	setbackDelay    = 250 * time.Millisecond
 	maxSetbackDelay = 2 * time.Minute
 )
+
+// errChanged says that the API server took a write and kept something else. It
+// will the next time, too.
+var errChanged = errors.New("something changes the Work while it is written, mostly a mutating webhook of the Karmada API server; exclude Works, or the namespaces karmada-es-*, from it")
 
 // Setback is a write for a cluster that the API server has refused.
 type Setback struct {
@@ -82,6 +87,9 @@ func (s *setbacks) failed(key types.NamespacedName, cluster, what string, err er
 		after.count = before.count + 1
 	}
 	delay := min(maxSetbackDelay, setbackDelay<<min(after.count-1, 16))
+	if errors.Is(err, errChanged) {
+		delay = maxSetbackDelay
+	}
 	after.Until = now.Add(delay)
 	s.byObject[key][cluster] = after
 	return !again || before.Err.Error() != err.Error()
