@@ -17,11 +17,14 @@ limitations under the License.
 package propagation
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,8 +33,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -360,5 +365,65 @@ func TestTemplateStatus(t *testing.T) {
 	b.settle(t)
 	if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != 0 {
 		t.Errorf("switched off, and written: %+v, %v", deployment.Status, err)
+	}
+}
+
+// TestLargeStatusIsReadOnce: a status that is too large to be cached is read when
+// it has changed and may be written, and at no other time.
+func TestLargeStatusIsReadOnce(t *testing.T) {
+	b := newBench(t, aShop()...)
+	passive := clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock = passive
+	b.settle(t)
+	b.confirm(t)
+	reads := 0
+	b.Live = interceptor.NewClient(b.server, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, isWork := object.(*workv1alpha1.Work); isWork {
+				reads++
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	report := func(cluster string, replicas int) {
+		work := b.workOn(t, cluster)
+		work.Status.ManifestStatuses[0].Status = &runtime.RawExtension{Raw: fmt.Appendf(nil,
+			`{"replicas":%[1]d,"readyReplicas":%[1]d,"resourceTemplateGeneration":0,"conditions":[{"type":"Large","message":%[2]q}]}`, replicas, strings.Repeat("x", 4<<10))}
+		if err := b.server.Status().Update(t.Context(), work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replicasAre := func(want int32) {
+		t.Helper()
+		deployment := &appsv1.Deployment{}
+		if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != want {
+			t.Errorf("%d replicas, want %d: %v", deployment.Status.Replicas, want, err)
+		}
+	}
+	report("member1", 2)
+	report("member2", 3)
+	b.settle(t)
+	replicasAre(5)
+	reads = 0
+	for range 3 {
+		b.settle(t)
+	}
+	if reads > 0 {
+		t.Errorf("nothing has changed: %d reads", reads)
+	}
+	report("member2", 4)
+	for range 3 {
+		if err := b.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads > 0 {
+		t.Errorf("too early to write: %d reads", reads)
+	}
+	passive.SetTime(passive.Now().Add(statusInterval))
+	b.settle(t)
+	replicasAre(6)
+	if reads != 2 {
+		t.Errorf("%d reads, want one for each cluster", reads)
 	}
 }

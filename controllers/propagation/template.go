@@ -65,7 +65,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 		return 0, nil
 	}
 	key := client.ObjectKeyFromObject(object)
-	items, err := r.reports(ctx, observed)
+	items, cut, err := r.reports(observed)
 	reported := slices.ContainsFunc(items, func(item workv1alpha2.AggregatedStatusItem) bool { return item.Status != nil })
 	if err != nil || !reported {
 		return 0, err
@@ -82,7 +82,11 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	if early := statusInterval - r.Clock.Since(last.at); !last.at.IsZero() && early > 0 {
 		return early, nil
 	}
-	version, err := r.writeTemplate(ctx, gvk, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource.Version, items)
+	whole, err := r.complete(ctx, items, cut)
+	if err != nil {
+		return 0, err
+	}
+	version, err := r.writeTemplate(ctx, gvk, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource.Version, whole)
 	if err != nil {
 		return 0, err
 	}
@@ -108,53 +112,60 @@ func (r *Reconciler) rewrote(key types.NamespacedName, before, after string) {
 	}
 }
 
-// reports are what the clusters report of a resource, in the form that
-// Karmada's bindings gather it.
-func (r *Reconciler) reports(ctx context.Context, observed *Observed) ([]workv1alpha2.AggregatedStatusItem, error) {
+// reports are what the clusters report of a resource, in the form that Karmada's
+// bindings gather it, and the Works, by cluster, whose status is too large to be
+// cached. Of those, a hash stands in for what is reported.
+func (r *Reconciler) reports(observed *Observed) ([]workv1alpha2.AggregatedStatusItem, map[string]*workv1alpha1.Work, error) {
 	reference := observed.Spec.Resource
 	name := render.WorkKey("", reference.Kind, observed.Owner.Namespace, reference.Name).Name
 	works, err := r.worksOf(workNameKey(name))
 	if err != nil {
-		return nil, fmt.Errorf("finding the Works of %s %s: %w", reference.Kind, reference.Name, err)
+		return nil, nil, fmt.Errorf("finding the Works of %s %s: %w", reference.Kind, reference.Name, err)
 	}
-	items := make([]workv1alpha2.AggregatedStatusItem, 0, len(works))
+	items, cut := make([]workv1alpha2.AggregatedStatusItem, 0, len(works)), map[string]*workv1alpha1.Work{}
 	for _, work := range works {
 		if work.DeletionTimestamp != nil || render.TemplateUID(work) != observed.Resource.UID {
 			continue
 		}
-		item, err := r.reportOf(ctx, work)
-		if err != nil {
-			return nil, err
+		item := reportOf(work)
+		if item.Applied && render.IsCut(&work.Status.ManifestStatuses[0]) {
+			cut[item.ClusterName] = work
 		}
 		items = append(items, item)
 	}
 	slices.SortFunc(items, func(a, b workv1alpha2.AggregatedStatusItem) int { return cmp.Compare(a.ClusterName, b.ClusterName) })
-	return items, nil
+	return items, cut, nil
 }
 
 // reportOf is what one cluster reports. While a change is on its way, what was
 // reported before still counts: it says of which generation it speaks.
-func (r *Reconciler) reportOf(ctx context.Context, work *workv1alpha1.Work) (workv1alpha2.AggregatedStatusItem, error) {
+func reportOf(work *workv1alpha1.Work) workv1alpha2.AggregatedStatusItem {
 	item := workv1alpha2.AggregatedStatusItem{ClusterName: clusterOf(work.Namespace), Health: workv1alpha2.ResourceUnknown}
 	if proof, condition := evidenceOf(work); proof == refused {
 		item.AppliedMessage = condition.Message
-		return item, nil
+	} else if len(work.Status.ManifestStatuses) > 0 {
+		status := &work.Status.ManifestStatuses[0]
+		item.Applied, item.Status, item.Health = true, status.Status, workv1alpha2.ResourceHealth(status.Health)
 	}
-	if len(work.Status.ManifestStatuses) == 0 {
-		return item, nil
-	}
-	status := &work.Status.ManifestStatuses[0]
-	if render.IsCut(status) {
+	return item
+}
+
+// complete reads what is too large to be cached. That is done only when something
+// has changed and may be written now.
+func (r *Reconciler) complete(ctx context.Context, items []workv1alpha2.AggregatedStatusItem, cut map[string]*workv1alpha1.Work) ([]workv1alpha2.AggregatedStatusItem, error) {
+	whole := slices.Clone(items)
+	for i := range whole {
+		work := cut[whole[i].ClusterName]
+		if work == nil {
+			continue
+		}
 		full := &workv1alpha1.Work{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), full); err != nil {
-			return item, fmt.Errorf("reading Work %s/%s: %w", work.Namespace, work.Name, err)
+			return nil, fmt.Errorf("reading Work %s/%s: %w", work.Namespace, work.Name, err)
 		}
-		if len(full.Status.ManifestStatuses) > 0 {
-			status = &full.Status.ManifestStatuses[0]
-		}
+		whole[i] = reportOf(full)
 	}
-	item.Applied, item.Status, item.Health = true, status.Status, workv1alpha2.ResourceHealth(status.Health)
-	return item, nil
+	return whole, nil
 }
 
 func fingerprintOf(items []workv1alpha2.AggregatedStatusItem, epoch int64, version string) (string, error) {
