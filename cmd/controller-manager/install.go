@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -67,19 +68,23 @@ func (o *options) connect() (client.Client, error) {
 
 func newInstallRBACCommand(options *options) *cobra.Command {
 	timeout := time.Minute
-	propagated := []string{"*.*"}
+	rights := propagatedRights{AggregateStatus: true}
 	command := &cobra.Command{
 		Use:   "install-rbac",
 		Short: "Install or upgrade the roles on the Karmada API server",
 		Long: `Applies to the Karmada API server, by server-side apply: the ServiceAccount
 karmada-direct and the roles that the controller needs, and what the API server
 adds to its roles view, edit and admin. Running it again changes nothing. They
-belong on the Karmada API server, never on its host cluster.`,
+belong on the Karmada API server, never on its host cluster.
+
+Without --propagated the controller may read the kinds of Kubernetes that people
+propagate. More kinds are added by any ClusterRole with the label
+rbac.karmada-direct.io/aggregate-to-propagated=true.`,
 		Example: `  # Only Deployments and ConfigMaps shall be propagated:
   controller-manager install-rbac --kubeconfig karmada.kubeconfig --propagated=deployments.apps,configmaps`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			objects, err := rbacObjects(options.leaseNamespace, propagated)
+			objects, err := rbacObjects(options.leaseNamespace, rights)
 			if err != nil {
 				return err
 			}
@@ -88,8 +93,11 @@ belong on the Karmada API server, never on its host cluster.`,
 			return options.applyAll(ctx, objects, command.OutOrStdout())
 		},
 	}
-	command.Flags().StringSliceVar(&propagated, "propagated", propagated,
-		`Kinds that the controller may propagate, as RESOURCE.GROUP: "deployments.apps", "configmaps", "*.apps"; "*.*" for all.`)
+	command.Flags().StringSliceVar(&rights.Kinds, "propagated", nil,
+		`Kinds that the controller may propagate, as RESOURCE.GROUP: "deployments.apps", "configmaps", "*.apps". `+
+			`"*.*" for all, which includes every subresource. Without it, the usual kinds of Kubernetes.`)
+	command.Flags().BoolVar(&rights.AggregateStatus, "aggregate-status", rights.AggregateStatus,
+		"Let the controller write the status of what it propagates. To be false where the controller has --aggregate-status=false.")
 	addNamespaceFlag(command, options)
 	command.Flags().DurationVar(&timeout, "timeout", timeout, "How long to try.")
 	return command
@@ -126,9 +134,17 @@ func applyObject(ctx context.Context, server client.Client, object *unstructured
 	return nil
 }
 
-// rbacObjects are the ServiceAccount and the roles, for a controller in a
-// namespace that propagates certain kinds.
-func rbacObjects(namespace string, propagated []string) ([]*unstructured.Unstructured, error) {
+// propagatedRights say what the controller may do with what it propagates.
+type propagatedRights struct {
+	// Kinds are what it may read, as RESOURCE.GROUP; the default list when empty.
+	Kinds []string
+	// AggregateStatus lets it write their status.
+	AggregateStatus bool
+}
+
+// rbacObjects are the ServiceAccount and the roles of a controller in a
+// namespace.
+func rbacObjects(namespace string, rights propagatedRights) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	// The account comes after the roles that it is bound to.
 	for _, name := range []string{"controller", "propagated", "account", "users"} {
@@ -145,7 +161,7 @@ func rbacObjects(namespace string, propagated []string) ([]*unstructured.Unstruc
 	for _, object := range objects {
 		place(object, namespace)
 		if object.GetName() == propagatedRole && object.GetKind() == "ClusterRole" {
-			if err := narrow(object, propagated); err != nil {
+			if err := rights.apply(object); err != nil {
 				return nil, err
 			}
 		}
@@ -185,49 +201,47 @@ func place(object *unstructured.Unstructured, namespace string) {
 	}
 }
 
-// narrow gives a role each of its rules once per API group of the given kinds,
-// with their names in the place of the asterisk: a rule on "*" becomes one on
-// "deployments", a rule on "*/status" one on "deployments/status".
-func narrow(role *unstructured.Unstructured, kinds []string) error {
-	resources := map[string][]string{}
-	for _, kind := range kinds {
-		parsed := schema.ParseGroupResource(kind)
-		if parsed.Resource == "" {
-			return fmt.Errorf("--propagated: %q names no resource; want RESOURCE.GROUP, as in deployments.apps", kind)
-		}
-		resources[parsed.Group] = append(resources[parsed.Group], parsed.Resource)
-	}
-	groups := make([]string, 0, len(resources))
-	for group := range resources {
-		groups = append(groups, group)
-	}
-	slices.Sort(groups)
-	templates, _, err := unstructured.NestedSlice(role.Object, "rules")
+// apply gives the role for what is propagated the rules that it should have.
+func (p propagatedRights) apply(role *unstructured.Unstructured) error {
+	rules, _, err := unstructured.NestedSlice(role.Object, "rules")
 	if err != nil {
 		return fmt.Errorf("reading the rules of ClusterRole %s: %w", role.GetName(), err)
 	}
-	var rules []any
-	for _, template := range templates {
-		rule, _ := template.(map[string]any)
-		for _, group := range groups {
-			rules = append(rules, map[string]any{
-				"apiGroups": []any{group},
-				"resources": inPlaceOfAsterisk(rule["resources"], resources[group]),
-				"verbs":     rule["verbs"],
-			})
+	if len(p.Kinds) > 0 {
+		if rules, err = rulesFor(p.Kinds); err != nil {
+			return err
 		}
+	}
+	if !p.AggregateStatus {
+		rules = slices.DeleteFunc(rules, func(rule any) bool { return strings.Contains(fmt.Sprint(rule), "/status") })
 	}
 	role.Object["rules"] = rules
 	return nil
 }
 
-func inPlaceOfAsterisk(templates any, names []string) []any {
-	var resources []any
-	list, _ := templates.([]any)
-	for _, template := range list {
-		for _, name := range names {
-			resources = append(resources, strings.Replace(fmt.Sprint(template), "*", name, 1))
+// rulesFor are the rules for kinds, one per API group to read them, and one to
+// write their status.
+func rulesFor(kinds []string) ([]any, error) {
+	resources := map[string][]any{}
+	for _, kind := range kinds {
+		parsed := schema.ParseGroupResource(kind)
+		if parsed.Resource == "" {
+			return nil, fmt.Errorf("--propagated: %q names no resource; want RESOURCE.GROUP, as in deployments.apps", kind)
 		}
+		resources[parsed.Group] = append(resources[parsed.Group], parsed.Resource)
 	}
-	return resources
+	var reading, writing []any
+	for _, group := range slices.Sorted(maps.Keys(resources)) {
+		var status []any
+		for _, resource := range resources[group] {
+			status = append(status, fmt.Sprint(resource)+"/status")
+		}
+		reading = append(reading, ruleOf(group, resources[group], "get", "list", "watch"))
+		writing = append(writing, ruleOf(group, status, "update"))
+	}
+	return append(reading, writing...), nil
+}
+
+func ruleOf(group string, resources []any, verbs ...any) map[string]any {
+	return map[string]any{"apiGroups": []any{group}, "resources": resources, "verbs": verbs}
 }

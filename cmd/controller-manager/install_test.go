@@ -44,7 +44,7 @@ func typed[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name
 }
 
 func TestRBACObjectsAreInOneNamespace(t *testing.T) {
-	objects, err := rbacObjects("elsewhere", []string{"*.*"})
+	objects, err := rbacObjects("elsewhere", propagatedRights{AggregateStatus: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +60,10 @@ func TestRBACObjectsAreInOneNamespace(t *testing.T) {
 			t.Errorf("%s %s speaks of karmada-system: %s", object.GetKind(), object.GetName(), content)
 		}
 	}
-	for _, name := range []string{account, propagatedRole} {
+	for _, name := range []string{account, propagatedRole, propagatedRole + "-more"} {
 		binding := typed[rbacv1.ClusterRoleBinding](t, objects, "ClusterRoleBinding", name)
 		role := typed[rbacv1.ClusterRole](t, objects, "ClusterRole", binding.RoleRef.Name)
-		if len(role.Rules) == 0 {
+		if len(role.Rules) == 0 && role.AggregationRule == nil {
 			t.Errorf("ClusterRole %s has no rules", role.Name)
 		}
 	}
@@ -103,6 +103,54 @@ func TestGuardrailsNameTheController(t *testing.T) {
 	}
 }
 
+// The default role reads no subresource, which a proxy is, and writes no status
+// but that of what it reads.
+func TestDefaultRoleHasNoWildcard(t *testing.T) {
+	role := propagatedRoleWith(t, propagatedRights{AggregateStatus: true})
+	read := map[string]bool{}
+	for _, rule := range role.Rules {
+		for _, group := range rule.APIGroups {
+			if strings.Contains(group, "*") || strings.HasSuffix(group, "karmada.io") {
+				t.Errorf("it speaks of group %s", group)
+			}
+			for _, resource := range rule.Resources {
+				name, subresource, _ := strings.Cut(resource, "/")
+				switch {
+				case strings.Contains(resource, "*"):
+					t.Errorf("it speaks of %s", resource)
+				case subresource == "" && slices.Equal(rule.Verbs, []string{"get", "list", "watch"}):
+					read[group+"/"+name] = true
+				case subresource == "status" && slices.Equal(rule.Verbs, []string{"update"}) && read[group+"/"+name]:
+				default:
+					t.Errorf("it may %v %s of %q", rule.Verbs, resource, group)
+				}
+			}
+		}
+	}
+	if len(read) < 30 {
+		t.Errorf("it reads %d kinds only", len(read))
+	}
+}
+
+func TestStatusRuleCanBeLeftOut(t *testing.T) {
+	for _, kinds := range [][]string{nil, {"*.*"}, {"deployments.apps"}} {
+		for _, rule := range propagatedRoleWith(t, propagatedRights{Kinds: kinds}).Rules {
+			if !slices.Equal(rule.Verbs, []string{"get", "list", "watch"}) || strings.Contains(strings.Join(rule.Resources, " "), "/") {
+				t.Errorf("with kinds %v it may %v %v", kinds, rule.Verbs, rule.Resources)
+			}
+		}
+	}
+}
+
+func propagatedRoleWith(t *testing.T, rights propagatedRights) *rbacv1.ClusterRole {
+	t.Helper()
+	objects, err := rbacObjects("karmada-system", rights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return typed[rbacv1.ClusterRole](t, objects, "ClusterRole", propagatedRole)
+}
+
 func TestPropagatedKinds(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -112,39 +160,29 @@ func TestPropagatedKinds(t *testing.T) {
 	}{
 		{name: "all", kinds: []string{"*.*"}, want: []rbacv1.PolicyRule{
 			{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{"*"}, Resources: []string{"*/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{"*"}, Resources: []string{"*/status"}, Verbs: []string{"update"}},
 		}},
 		{name: "some", kinds: []string{"deployments.apps", "configmaps", "statefulsets.apps"}, want: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{"apps"}, Resources: []string{"deployments", "statefulsets"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{""}, Resources: []string{"configmaps/status"}, Verbs: []string{"patch"}},
-			{APIGroups: []string{"apps"}, Resources: []string{"deployments/status", "statefulsets/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps/status"}, Verbs: []string{"update"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments/status", "statefulsets/status"}, Verbs: []string{"update"}},
 		}},
 		{name: "a whole group", kinds: []string{"*.example.org"}, want: []rbacv1.PolicyRule{
 			{APIGroups: []string{"example.org"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
-			{APIGroups: []string{"example.org"}, Resources: []string{"*/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{"example.org"}, Resources: []string{"*/status"}, Verbs: []string{"update"}},
 		}},
 		{name: "a group without a resource", kinds: []string{".apps"}, wantErr: `".apps" names no resource`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			role := &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "role"},
-				"rules": []any{
-					map[string]any{"apiGroups": []any{"*"}, "resources": []any{"*"}, "verbs": []any{"get", "list", "watch"}},
-					map[string]any{"apiGroups": []any{"*"}, "resources": []any{"*/status"}, "verbs": []any{"patch"}},
-				},
-			}}
-			err := narrow(role, test.kinds)
 			if test.wantErr != "" {
+				_, err := rbacObjects("karmada-system", propagatedRights{Kinds: test.kinds})
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
 					t.Errorf("error %v, want one with %q", err, test.wantErr)
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := typed[rbacv1.ClusterRole](t, []*unstructured.Unstructured{role}, "ClusterRole", "role").Rules
+			got := propagatedRoleWith(t, propagatedRights{Kinds: test.kinds, AggregateStatus: true}).Rules
 			if difference := cmp.Diff(test.want, got); difference != "" {
 				t.Errorf("rules (-want +got):\n%s", difference)
 			}

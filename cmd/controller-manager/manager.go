@@ -33,7 +33,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -113,6 +112,10 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 	if err != nil {
 		return nil, fmt.Errorf("setting up the cache: %w", err)
 	}
+	metrics, err := options.metricsOptions()
+	if err != nil {
+		return nil, err
+	}
 	// A client of its own: however much there is to do, the lease is renewed.
 	leaseConfig := rest.CopyConfig(config)
 	leaseConfig.QPS, leaseConfig.Burst = rest.DefaultQPS, rest.DefaultBurst
@@ -120,7 +123,7 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions,
-		Metrics:                       metricsserver.Options{BindAddress: options.metricsAddress},
+		Metrics:                       metrics,
 		HealthProbeBindAddress:        options.healthProbeAddress,
 		PprofBindAddress:              options.pprofAddress(),
 		LeaderElection:                options.leaderElect,
@@ -141,7 +144,12 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
-	if err := propagation.SetupWithManager(ctx, mgr, options.controller); err != nil {
+	if err := renewToken(mgr, config, options); err != nil {
+		return nil, err
+	}
+	settings := options.controller
+	settings.KeepTemplateStatus = !options.aggregateStatus
+	if err := propagation.SetupWithManager(ctx, mgr, settings); err != nil {
 		return nil, fmt.Errorf("setting up the controller: %w", err)
 	}
 	return mgr, nil

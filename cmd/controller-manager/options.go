@@ -40,9 +40,16 @@ type options struct {
 	retryPeriod        time.Duration
 	leaseNamespace     string
 	metricsAddress     string
+	metricsSecure      bool
+	metricsCert        string
+	metricsKey         string
+	hostKubeconfig     string
 	healthProbeAddress string
 	enableProfile      bool
 	profilingAddress   string
+
+	aggregateStatus bool
+	renewToken      bool
 
 	controller propagation.Options
 }
@@ -58,7 +65,8 @@ func defaultOptions() *options {
 		leaseNamespace:     "karmada-system",
 		metricsAddress:     ":8080",
 		healthProbeAddress: ":10357",
-		profilingAddress:   ":6060",
+		profilingAddress:   "127.0.0.1:6060",
+		aggregateStatus:    true,
 		controller:         propagation.Options{Concurrency: 16, Writers: 32},
 	}
 }
@@ -77,6 +85,13 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", o.leaseNamespace,
 		"Namespace of the lease, on the Karmada API server.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, `Address to serve Prometheus metrics on; "0" for none.`)
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure,
+		"Serve metrics by TLS, and only to those whom the host cluster lets get the path /metrics.")
+	flags.StringVar(&o.metricsCert, "metrics-tls-cert-file", o.metricsCert,
+		"Certificate of the metrics, with --metrics-secure; self-signed without it. Read again when it changes.")
+	flags.StringVar(&o.metricsKey, "metrics-tls-private-key-file", o.metricsKey, "Key of --metrics-tls-cert-file.")
+	flags.StringVar(&o.hostKubeconfig, "metrics-host-kubeconfig", o.hostKubeconfig,
+		"Path to a kubeconfig of the host cluster, which reviews the readers of the metrics with --metrics-secure. Without it, the identity of the Pod is used.")
 	flags.StringVar(&o.healthProbeAddress, "health-probe-bind-address", o.healthProbeAddress, `Address to serve /healthz and /readyz on; "0" for none.`)
 	flags.BoolVar(&o.enableProfile, "enable-pprof", o.enableProfile, "Serve /debug/pprof/ on --profiling-bind-address.")
 	flags.StringVar(&o.profilingAddress, "profiling-bind-address", o.profilingAddress, "Address to serve profiles on, with --enable-pprof.")
@@ -88,6 +103,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.controller.DefaultServiceAccount, "default-service-account", "",
 		"Name of the service account, in the namespace of each DirectPropagation that names none itself, whose permissions count. "+
 			"Without it, such a DirectPropagation has the permissions of the controller.")
+	flags.BoolVar(&o.aggregateStatus, "aggregate-status", o.aggregateStatus,
+		"Aggregate what the clusters report onto resources in the control plane, unless an object says spec.aggregateStatus: false.")
+	flags.BoolVar(&o.renewToken, "renew-token", o.renewToken,
+		"Renew the token of the kubeconfig that write-kubeconfig has written, in its file.")
 	flags.IntVar(&o.controller.Writers, "concurrent-work-writes", o.controller.Writers, "How many Works are written at once, over all DirectPropagations.")
 }
 
@@ -113,6 +132,12 @@ func (o *options) validate() error {
 	}
 	if o.leaderElect && (o.retryPeriod <= 0 || o.retryPeriod >= o.renewDeadline) {
 		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%v: must be above 0 and less than --leader-elect-renew-deadline=%v", o.retryPeriod, o.renewDeadline))
+	}
+	if (o.metricsCert == "") != (o.metricsKey == "") {
+		errs = append(errs, errors.New("--metrics-tls-cert-file and --metrics-tls-private-key-file: want both or none"))
+	}
+	if o.metricsCert != "" && !o.metricsSecure {
+		errs = append(errs, errors.New("--metrics-tls-cert-file: --metrics-secure must be set"))
 	}
 	for _, prefix := range o.controller.LocalPrefixes {
 		if prefix == "" {

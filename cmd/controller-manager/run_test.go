@@ -33,8 +33,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -232,7 +234,7 @@ func TestInstallRBAC(t *testing.T) {
 // rolesOf lists the versions of all that install-rbac writes.
 func rolesOf(t *testing.T, server client.Client) string {
 	t.Helper()
-	objects, err := rbacObjects("karmada-system", []string{"*.*"})
+	objects, err := rbacObjects("karmada-system", propagatedRights{AggregateStatus: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,17 +254,13 @@ func rolesOf(t *testing.T, server client.Client) string {
 	return string(text)
 }
 
-// A kubeconfig that the API server does not take is not written, and what to do
-// about it is said.
+// Without a ServiceAccount no kubeconfig is written, and what to do about it is
+// said.
 func TestWriteKubeconfigFails(t *testing.T) {
 	kubeconfig, _ := start(t)
-	if _, err := call(t, "install-rbac", "--kubeconfig", kubeconfig); err != nil {
-		t.Fatal(err)
-	}
 	output := filepath.Join(t.TempDir(), "written")
-	// Nobody fills in tokens here: there is no kube-controller-manager.
 	_, err := call(t, "write-kubeconfig", "--kubeconfig", kubeconfig, "--output", output, "--timeout=1s")
-	if want := "waiting for the token in Secret karmada-system/karmada-direct-token of the Karmada API server"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "requesting a token for ServiceAccount karmada-system/karmada-direct of the Karmada API server, which install-rbac creates"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
 	}
 	if _, err := os.Stat(output); err == nil {
@@ -270,6 +268,89 @@ func TestWriteKubeconfigFails(t *testing.T) {
 	}
 	if _, err := call(t, "write-kubeconfig", "--kubeconfig", kubeconfig); err == nil || !strings.Contains(err.Error(), "--output") {
 		t.Errorf("without --output the error is %v", err)
+	}
+}
+
+// The token of the kubeconfig is that of the ServiceAccount, whatever somebody
+// has put in the place where earlier versions kept it. It ends, renews itself,
+// and is worth nothing once its Secret is deleted.
+func TestTokenIsOfTheAccountRotatesAndIsRevoked(t *testing.T) {
+	kubeconfig, server := start(t)
+	if _, err := call(t, "install-rbac", "--kubeconfig", kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	planted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-system", Name: legacyToken}, Data: map[string][]byte{"token": []byte("of somebody else")}}
+	if err := server.Create(t.Context(), planted); err != nil {
+		t.Fatal(err)
+	}
+	output := filepath.Join(t.TempDir(), "written")
+	printed, err := call(t, "write-kubeconfig", "--kubeconfig", kubeconfig, "--output", output, "--token-lifetime=1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "holds a token that never ends; delete it"; !strings.Contains(printed, want) {
+		t.Errorf("it printed\n%swithout %q", printed, want)
+	}
+	first, err := readClaims(output + "-token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if life := first.Expires - first.Issued; first.Subject != controllerUser || life != 3600 || first.Bound.Secret == nil {
+		t.Errorf("the token is that of %s for %d s, bound to %+v", first.Subject, life, first.Bound.Secret)
+	}
+	renewsByItself(t, output)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-system", Name: tokenAnchor}}
+	if err := server.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	own := defaultOptions()
+	own.kubeconfig = output
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		reader, err := own.connect()
+		if err != nil {
+			return false, err
+		}
+		return apierrors.IsUnauthorized(reader.List(ctx, &clusterv1alpha1.ClusterList{})), nil
+	})
+	if err != nil {
+		t.Errorf("the token is still good for something: %v", err)
+	}
+}
+
+// renewsByItself renews a token with nothing but the token.
+func renewsByItself(t *testing.T, kubeconfig string) {
+	t.Helper()
+	own := defaultOptions()
+	own.kubeconfig = kubeconfig
+	config, err := own.restConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := own.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(kubeconfig + "-token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewal := &tokenRenewal{file: config.BearerTokenFile, config: config, server: server, log: logr.Discard()}
+	if err := renewal.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(kubeconfig + "-token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(before) == string(after) {
+		t.Error("the token is the same as before")
+	}
+	if info, err := os.Stat(kubeconfig + "-token"); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file of the token is %v, %v", info.Mode(), err)
+	}
+	other := tokenOf{account: types.NamespacedName{Namespace: "karmada-system", Name: "other"}, lifetime: time.Hour}
+	if _, err := requestToken(t.Context(), server, config, other); !apierrors.IsForbidden(err) {
+		t.Errorf("a token for another account: %v, want Forbidden", err)
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -37,110 +38,142 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tokenSecret is the Secret on the Karmada API server that holds the token of
-// the controller's ServiceAccount.
-const tokenSecret = "karmada-direct-token" //nolint:gosec // the name of a Secret, not a secret
+const (
+	// tokenAnchor is the Secret on the Karmada API server that all tokens of the
+	// controller are bound to: they are worth nothing once it is deleted.
+	tokenAnchor = "karmada-direct-credentials"
+	// legacyToken is the Secret that held a token without an end, in versions
+	// before this one.
+	legacyToken = "karmada-direct-token" //nolint:gosec // the name of a Secret, not a secret
+	// tokenLifetime is longer than most outages of an API server: a token that
+	// has expired cannot renew itself.
+	tokenLifetime = 24 * time.Hour
+)
+
+// kubeconfigOutput is what write-kubeconfig is told.
+type kubeconfigOutput struct {
+	path     string
+	lifetime time.Duration
+	timeout  time.Duration
+}
 
 func newWriteKubeconfigCommand(options *options) *cobra.Command {
-	timeout := time.Minute
-	output := ""
+	output := kubeconfigOutput{lifetime: tokenLifetime, timeout: time.Minute}
 	command := &cobra.Command{
 		Use:   "write-kubeconfig",
 		Short: "Write a kubeconfig that holds no more rights than the controller needs",
 		Long: `Writes a kubeconfig for the ServiceAccount that "install-rbac" makes, with the
-address and the CA of the kubeconfig that this command is given, and the
-ServiceAccount's own token. The token lasts as long as the Secret
-karmada-direct-token on the Karmada API server, which this command makes where
-it is missing: who deletes that Secret takes all rights from the controller,
-until this command is run again.`,
-		Example: `  controller-manager write-kubeconfig --kubeconfig admin.kubeconfig --output controller.kubeconfig`,
-		Args:    cobra.NoArgs,
+address and the CA of the kubeconfig that this command is given. Beside it, in a
+file with "-token" added to its name, it writes a token that ends after
+--token-lifetime; the controller renews it there with --renew-token.
+
+Tokens are bound to the Secret karmada-direct-credentials on the Karmada API
+server, which this command creates where it is missing. Delete that Secret to
+take all permissions from the controller, until this command is run again.`,
+		Example: `  controller-manager write-kubeconfig --kubeconfig admin.kubeconfig --output controller.kubeconfig
+  controller-manager --kubeconfig controller.kubeconfig --renew-token`,
+		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if output == "" {
+			if output.path == "" {
 				return errors.New("--output: want the path of the kubeconfig to write")
 			}
-			config, err := options.restConfig()
-			if err != nil {
-				return err
-			}
-			server, err := options.connect()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(command.Context(), timeout)
-			defer cancel()
-			token, err := obtainToken(ctx, server, options.leaseNamespace)
-			if err != nil {
-				return err
-			}
-			return writeKubeconfig(ctx, config, token, output, command.OutOrStdout())
+			return options.writeKubeconfig(command.Context(), output, command.OutOrStdout())
 		},
 	}
-	command.Flags().StringVar(&output, "output", "", "Path of the kubeconfig to write.")
+	command.Flags().StringVar(&output.path, "output", "", "Path of the kubeconfig to write.")
+	command.Flags().DurationVar(&output.lifetime, "token-lifetime", output.lifetime,
+		"How long a token lasts; at least 10m. It is renewed after a quarter of that, so that an outage of three quarters does no harm.")
 	addNamespaceFlag(command, options)
-	command.Flags().DurationVar(&timeout, "timeout", timeout, "How long to wait for the token.")
+	command.Flags().DurationVar(&output.timeout, "timeout", output.timeout, "How long to wait for the token.")
 	return command
 }
 
-// obtainToken returns the token of the controller's ServiceAccount.
-func obtainToken(ctx context.Context, server client.Client, namespace string) (string, error) {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: tokenSecret,
-			Annotations: map[string]string{corev1.ServiceAccountNameKey: account},
-		},
-		Type: corev1.SecretTypeServiceAccountToken,
-	}
-	// Two replicas may start at once.
-	if err := server.Create(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
-		return "", fmt.Errorf("creating Secret %s/%s on the Karmada API server: %w", namespace, tokenSecret, err)
-	}
-	// kube-controller-manager fills it in, which every Karmada has beside its API
-	// server; and deletes it at once when there is no such ServiceAccount.
-	const interval = 100 * time.Millisecond
-	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
-		err := server.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-		if apierrors.IsNotFound(err) {
-			return false, fmt.Errorf("it was deleted; is there a ServiceAccount %s/%s? Run install-rbac first", namespace, account)
-		}
-		return len(secret.Data[corev1.ServiceAccountTokenKey]) > 0, err
-	})
-	if err != nil {
-		return "", fmt.Errorf("waiting for the token in Secret %s/%s of the Karmada API server: %w", namespace, tokenSecret, err)
-	}
-	return string(secret.Data[corev1.ServiceAccountTokenKey]), nil
-}
-
-// writeKubeconfig writes a kubeconfig that differs from a given one in who its
-// user is, once the API server knows that user.
-func writeKubeconfig(ctx context.Context, admin *rest.Config, token, path string, out io.Writer) error {
-	config := rest.AnonymousClientConfig(admin)
-	config.BearerToken = token
-	user, err := awaitUser(ctx, config)
+// writeKubeconfig writes a kubeconfig for the controller's ServiceAccount, and
+// its token.
+func (o *options) writeKubeconfig(ctx context.Context, output kubeconfigOutput, out io.Writer) error {
+	config, err := o.restConfig()
 	if err != nil {
 		return err
 	}
-	if err := rest.LoadTLSFiles(config); err != nil { // the files may not be where the kubeconfig goes
-		return fmt.Errorf("reading the CA of the Karmada API server: %w", err)
+	server, err := o.connect()
+	if err != nil {
+		return err
 	}
-	cluster := &clientcmdapi.Cluster{
+	ctx, cancel := context.WithTimeout(ctx, output.timeout)
+	defer cancel()
+	owner := types.NamespacedName{Namespace: o.leaseNamespace, Name: account}
+	anchor, err := anchorOf(ctx, server, owner.Namespace)
+	if err != nil {
+		return err
+	}
+	token, err := requestToken(ctx, server, config, tokenOf{account: owner, anchor: anchor, lifetime: output.lifetime})
+	if err != nil {
+		return err
+	}
+	// The token first: a kubeconfig is never there without it.
+	if err := replaceFile(output.path+"-token", []byte(token)); err != nil {
+		return fmt.Errorf("writing the token: %w", err)
+	}
+	content, err := kubeconfigFor(config, filepath.Base(output.path)+"-token")
+	if err != nil {
+		return err
+	}
+	if err := replaceFile(output.path, content); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	fmt.Fprintf(out, "%s written for %s at %s\n", output.path, accountUser(owner.Namespace), config.Host)
+	return warnOfLegacyToken(ctx, server, owner.Namespace, out)
+}
+
+// anchorOf returns the Secret that tokens are bound to, and creates it where it
+// is missing.
+func anchorOf(ctx context.Context, server client.Client, namespace string) (*authenticationv1.BoundObjectReference, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: tokenAnchor,
+		Annotations: map[string]string{"kubernetes.io/description": "The tokens of Karmada Direct are bound to this Secret. Delete it to revoke them."},
+	}}
+	err := server.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) { // two replicas may start at once
+		err = server.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating Secret %s/%s on the Karmada API server: %w", namespace, tokenAnchor, err)
+	}
+	return &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID}, nil
+}
+
+func warnOfLegacyToken(ctx context.Context, server client.Client, namespace string, out io.Writer) error {
+	err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: legacyToken}, &corev1.Secret{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for a token of an earlier version: %w", err)
+	}
+	fmt.Fprintf(out, "Secret %s/%s of an earlier version holds a token that never ends; delete it once no controller of that version runs\n", namespace, legacyToken)
+	return nil
+}
+
+// kubeconfigFor makes a kubeconfig that differs from a given one in who its
+// user is.
+func kubeconfigFor(admin *rest.Config, tokenFile string) ([]byte, error) {
+	config := rest.AnonymousClientConfig(admin)
+	if err := rest.LoadTLSFiles(config); err != nil { // the files may not be where the kubeconfig goes
+		return nil, fmt.Errorf("reading the CA of the Karmada API server: %w", err)
+	}
+	written := clientcmdapi.NewConfig()
+	written.Clusters[account] = &clientcmdapi.Cluster{
 		Server: admin.Host, CertificateAuthorityData: config.CAData,
 		TLSServerName: config.ServerName, InsecureSkipTLSVerify: config.Insecure,
 	}
-	written := clientcmdapi.NewConfig()
-	written.Clusters[account] = cluster
-	written.AuthInfos[account] = &clientcmdapi.AuthInfo{Token: token}
+	written.AuthInfos[account] = &clientcmdapi.AuthInfo{TokenFile: tokenFile}
 	written.Contexts[account] = &clientcmdapi.Context{Cluster: account, AuthInfo: account}
 	written.CurrentContext = account
-	data, err := clientcmd.Write(*written)
+	content, err := clientcmd.Write(*written)
 	if err != nil {
-		return fmt.Errorf("encoding the kubeconfig: %w", err)
+		return nil, fmt.Errorf("encoding the kubeconfig: %w", err)
 	}
-	if err := replaceFile(path, data); err != nil {
-		return fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	fmt.Fprintf(out, "%s written for %s at %s\n", path, user, admin.Host)
-	return nil
+	return content, nil
 }
 
 // awaitUser asks the API server whom it takes a client for, until it knows it:

@@ -84,6 +84,8 @@ type Reconciler struct {
 	// DefaultServiceAccount names the account, in the namespace of an object that
 	// names none, whose permissions count; empty for the controller's own.
 	DefaultServiceAccount string
+	// KeepTemplateStatus leaves the status of resources in the control plane alone.
+	KeepTemplateStatus bool
 	// Recorder takes Events.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock

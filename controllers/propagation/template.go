@@ -60,7 +60,7 @@ type aggregation struct {
 func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Observed) (time.Duration, error) {
 	reference, resource := observed.Spec.Resource, observed.Resource
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
-	if observed.Deleting || resource.Problem != nil || resource.ClaimedBy != "" || !ptr.Deref(observed.Spec.AggregateStatus, true) ||
+	if r.KeepTemplateStatus || observed.Deleting || resource.Problem != nil || resource.ClaimedBy != "" || !ptr.Deref(observed.Spec.AggregateStatus, true) ||
 		!r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
 		return 0, nil
 	}

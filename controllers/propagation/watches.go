@@ -119,6 +119,9 @@ type Options struct {
 	// DefaultServiceAccount names the account, in the namespace of an object that
 	// names none, whose permissions count; empty for the controller's own.
 	DefaultServiceAccount string
+	// KeepTemplateStatus leaves the status of every resource in the control plane
+	// alone, whatever objects ask for.
+	KeepTemplateStatus bool
 }
 
 // SetupWithManager adds the controller to a manager whose cache was made with
@@ -168,8 +171,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			requirements:  required,
 			reviews:       reviews,
 
-			DefaultServiceAccount: options.DefaultServiceAccount,
-			works:                 works,
+			DefaultServiceAccount: options.DefaultServiceAccount, KeepTemplateStatus: options.KeepTemplateStatus,
+			works: works,
 		}
 		if err := reconciler.setup(ctx, mgr, metadataClient, start, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
