@@ -30,9 +30,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
@@ -193,7 +195,7 @@ func TestArguments(t *testing.T) {
 		"metrics.port=9090", "health.port=9091", "listenAddress=127.0.0.1",
 	)
 	pod := r.pod()
-	if got := pod.InitContainers[1].Args; !slices.Equal(got, []string{"install-rbac", "--kubeconfig=/etc/karmada/kubeconfig", "--namespace=kd", "--propagated=deployments.apps,configmaps"}) {
+	if got := pod.InitContainers[1].Args; !slices.Equal(got, []string{"install-rbac", "--kubeconfig=/etc/karmada/kubeconfig", "--namespace=kd", "--propagated=deployments.apps,configmaps", "--aggregate-status=true"}) {
 		t.Errorf("install-rbac has %q", got)
 	}
 	for _, want := range []string{
@@ -229,6 +231,84 @@ func TestGuardrailsKnowTheController(t *testing.T) {
 	}
 	if _, err := tryRender(t, "guardrails.enabled=true", "rbac.leastPrivilege=false"); err == nil || !strings.Contains(err.Error(), "list in guardrails.controllerUsers") {
 		t.Errorf("without knowing the controller's user, the error is %v", err)
+	}
+}
+
+// The controller renews a token that ends, and reads the usual kinds unless
+// others are named.
+func TestPermissionsByDefault(t *testing.T) {
+	pod := render(t).pod()
+	if got := pod.InitContainers[1].Args; !slices.Equal(got, []string{"install-rbac", "--kubeconfig=/etc/karmada/kubeconfig", "--namespace=karmada-system", "--aggregate-status=true"}) {
+		t.Errorf("install-rbac has %q", got)
+	}
+	if got := pod.InitContainers[2].Args; !slices.Contains(got, "--token-lifetime=24h") {
+		t.Errorf("write-kubeconfig has %q", got)
+	}
+	controller := pod.Containers[0]
+	if !slices.Contains(controller.Args, "--renew-token") || controller.VolumeMounts[0].Name != "own-kubeconfig" || controller.VolumeMounts[0].ReadOnly {
+		t.Errorf("the controller cannot renew its token: %q, %+v", controller.Args, controller.VolumeMounts)
+	}
+	if args := render(t, "rbac.leastPrivilege=false").pod().Containers[0].Args; slices.Contains(args, "--renew-token") {
+		t.Errorf("the controller renews the token of somebody else: %q", args)
+	}
+	pod = render(t, "rbac.aggregateStatus=false").pod()
+	if !slices.Contains(pod.Containers[0].Args, "--aggregate-status=false") || !slices.Contains(pod.InitContainers[1].Args, "--aggregate-status=false") {
+		t.Errorf("the status is aggregated: %q", pod.Containers[0].Args)
+	}
+}
+
+// Metrics that are reviewed need a token of the host cluster, which no other
+// container gets, and may do nothing else there.
+func TestSecureMetrics(t *testing.T) {
+	r := render(t, "metrics.secure.enabled=true", "metrics.secure.certSecret=cert", "metrics.serviceMonitor.enabled=true",
+		"metrics.secure.readers[0].name=prometheus", "metrics.secure.readers[0].namespace=monitoring",
+		"networkPolicy.enabled=true", "---\nnetworkPolicy: {hostAPIServerTo: [{ipBlock: {cidr: 10.0.0.1/32}}]}")
+	r.isKnown()
+	pod := r.pod()
+	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+		has := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "host-token" })
+		if has != (container.Name == "controller-manager") {
+			t.Errorf("%s has a token of the host cluster: %v", container.Name, has)
+		}
+	}
+	for _, want := range []string{"--metrics-secure", "--metrics-tls-cert-file=/run/metrics-certificate/tls.crt", "--metrics-tls-private-key-file=/run/metrics-certificate/tls.key"} {
+		if !slices.Contains(pod.Containers[0].Args, want) {
+			t.Errorf("the controller lacks %s: %q", want, pod.Containers[0].Args)
+		}
+	}
+	bindings := map[string]rbacv1.Subject{}
+	for _, object := range r.objects {
+		if object.GetKind() == "ClusterRoleBinding" {
+			binding := &rbacv1.ClusterRoleBinding{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, binding); err != nil {
+				t.Fatal(err)
+			}
+			bindings[binding.RoleRef.Name] = binding.Subjects[0]
+		}
+	}
+	if own := bindings["system:auth-delegator"]; own.Name != pod.ServiceAccountName || own.Namespace != "karmada-system" || len(bindings) != 2 {
+		t.Errorf("the bindings are %+v", bindings)
+	}
+	if reader := bindings[r.find("ClusterRole").GetName()]; reader.Name != "prometheus" || reader.Namespace != "monitoring" {
+		t.Errorf("the metrics are read by %+v", reader)
+	}
+	endpoints, _, _ := unstructured.NestedSlice(r.find("ServiceMonitor").Object, "spec", "endpoints")
+	endpoint, _ := endpoints[0].(map[string]any)
+	name, _, _ := unstructured.NestedString(endpoint, "tlsConfig", "serverName")
+	if endpoint["scheme"] != "https" || endpoint["bearerTokenFile"] == "" || name != "kd-direct-propagation-metrics.karmada-system.svc" {
+		t.Errorf("Prometheus reads %v", endpoint)
+	}
+	if network := typed[networkingv1.NetworkPolicy](r, "NetworkPolicy").Spec; len(network.Egress) != 3 || network.Egress[2].To[0].IPBlock.CIDR != "10.0.0.1/32" {
+		t.Errorf("the NetworkPolicy is %+v", network)
+	}
+	for want, settings := range map[string][]string{
+		"a PodMonitor sends no token of Prometheus":  {"metrics.podMonitor.enabled=true"},
+		"metrics.enabled must be true":               {"metrics.enabled=false"},
+		"say in networkPolicy.hostAPIServerTo where": {"networkPolicy.enabled=true"},
+	} {
+		if _, err := tryRender(t, append(settings, "metrics.secure.enabled=true")...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with %v the error is %v", settings, err)
+		}
 	}
 }
 
@@ -291,6 +371,11 @@ func TestEverything(t *testing.T) {
 	if len(network.PolicyTypes) != 2 || len(network.Ingress) != 1 || network.Ingress[0].Ports[0].Port.IntValue() != 8080 || len(network.Egress) != 2 {
 		t.Errorf("the NetworkPolicy is %+v", network)
 	}
+	for _, rule := range network.Egress {
+		if len(rule.To) == 0 {
+			t.Errorf("a rule of the NetworkPolicy lets Pods reach everything: %+v", rule)
+		}
+	}
 }
 
 func TestSmallThings(t *testing.T) {
@@ -305,9 +390,12 @@ func TestSmallThings(t *testing.T) {
 	}
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for setting, want := range map[string]string{
-		"image.registry=registry.example.org": "registry.example.org/karmada-direct/controller-manager:" + loadChart(t).AppVersion(),
-		"image.tag=v9":                        "karmada-direct/controller-manager:v9",
-		"image.digest=" + digest:              "karmada-direct/controller-manager@" + digest,
+		"image.registry=localhost:5000": "localhost:5000/karmada-direct/controller-manager:" + loadChart(t).AppVersion(),
+		"image.registry=localhost":      "localhost/karmada-direct/controller-manager:" + loadChart(t).AppVersion(),
+		"image.tag=v9":                  "registry.example.org/karmada-direct/controller-manager:v9",
+		"image.digest=" + digest:        "registry.example.org/karmada-direct/controller-manager@" + digest,
+		"image.repository=team/direct":  "registry.example.org/team/direct:" + loadChart(t).AppVersion(),
+		"---\nimage: {registry: \"\", repository: ghcr.example.org/direct}": "ghcr.example.org/direct:" + loadChart(t).AppVersion(),
 	} {
 		if got := render(t, setting).pod().Containers[0].Image; got != want {
 			t.Errorf("%s: the image is %s, want %s", setting, got, want)
@@ -354,6 +442,9 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"metrics.port=0":                             "at '/metrics/port': minimum: got 0, want 1",
 		"image.digest=abc":                           "at '/image/digest': 'abc' does not match pattern",
 		"rbac.propagated={Deployments}":              "at '/rbac/propagated/0': 'Deployments' does not match pattern",
+		"image.registry=":                            "image.registry: say which registry has the image",
+		"image.registry=karmada":                     "image.registry: say which registry has the image",
+		"rbac.tokenLifetime=1 day":                   "at '/rbac/tokenLifetime'",
 		"rbac.propagated=null":                       "", // null takes the default away, and with it the kinds
 	} {
 		t.Run(setting, func(t *testing.T) {
@@ -414,7 +505,8 @@ func compare(t *testing.T, path string, values, schema, root map[string]any) {
 }
 
 func TestLint(t *testing.T) {
-	for _, settings := range []map[string]any{nil, {"crds": map[string]any{"install": "job"}}} {
+	image := map[string]any{"registry": "registry.example.org"}
+	for _, settings := range []map[string]any{{"image": image}, {"image": image, "crds": map[string]any{"install": "job"}}} {
 		linter := lint.All(chartFolder, settings, "karmada-system", true)
 		for _, message := range linter.Messages {
 			if message.Severity > support.InfoSev {
@@ -427,15 +519,11 @@ func TestLint(t *testing.T) {
 // What Artifact Hub shows is YAML inside of YAML, which nobody else reads.
 func TestArtifactHubAnnotations(t *testing.T) {
 	loaded := loadChart(t)
-	for _, name := range []string{"images", "crds", "crdsExamples", "links", "changes"} {
+	for _, name := range []string{"crds", "crdsExamples", "links", "changes"} {
 		var list []map[string]any
 		if err := yaml.UnmarshalStrict([]byte(loaded.Metadata.Annotations["artifacthub.io/"+name]), &list); err != nil || len(list) == 0 {
 			t.Errorf("annotation %s: %v, %v", name, list, err)
 		}
-	}
-	image := render(t).pod().Containers[0].Image
-	if images := loaded.Metadata.Annotations["artifacthub.io/images"]; !strings.Contains(images, "image: "+image+"\n") {
-		t.Errorf("the annotation does not name the image %s:\n%s", image, images)
 	}
 	files, err := filepath.Glob("../../apis/crds/*.yaml")
 	if err != nil || len(files) == 0 {

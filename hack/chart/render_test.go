@@ -58,7 +58,7 @@ type rendered struct {
 }
 
 // render does what `helm install kd --namespace karmada-system --set …` does
-// before it talks to a cluster. A setting that begins with "---" is a file of
+// before it talks to a cluster, with an image of a registry. A setting that begins with "---" is a file of
 // values instead.
 func render(t *testing.T, settings ...string) *rendered {
 	t.Helper()
@@ -71,7 +71,7 @@ func render(t *testing.T, settings ...string) *rendered {
 
 func tryRender(t *testing.T, settings ...string) (*rendered, error) {
 	t.Helper()
-	values := map[string]any{}
+	values := map[string]any{"image": map[string]any{"registry": "registry.example.org"}}
 	for _, setting := range settings {
 		if document, found := strings.CutPrefix(setting, "---"); found {
 			more := map[string]any{}

@@ -42,8 +42,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// repositoryName is how the chart names the image.
-const repositoryName = "karmada-direct/controller-manager"
+// repositoryName is how runtimes name the image when they load the archive. Nobody
+// can register a name below localhost.
+const repositoryName = "localhost/karmada-direct/controller-manager"
 
 // order is what to build.
 type order struct {

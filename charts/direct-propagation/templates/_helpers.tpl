@@ -70,6 +70,8 @@ the key in it: {name, key}, as JSON. */}}
 
 {{/* What no schema can say. */}}
 {{- define "dp.validate" -}}
+{{- include "dp.validateImage" . }}
+{{- include "dp.validateMetrics" . }}
 {{- if and (eq .Values.karmada.preset "custom") (not .Values.karmada.kubeconfigSecret.name) }}
 {{- fail "karmada.preset is custom: say in karmada.kubeconfigSecret.name which Secret holds the kubeconfig of the Karmada API server" }}
 {{- end }}
@@ -84,6 +86,27 @@ the key in it: {name, key}, as JSON. */}}
 {{- end }}
 {{- if and (or .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled) (not .Values.metrics.enabled) }}
 {{- fail "a ServiceMonitor or PodMonitor is wanted: metrics.enabled must be true" }}
+{{- end }}
+{{- end }}
+
+{{/* The image names its registry, as container runtimes understand it: a first
+part with a dot or a port, or localhost. */}}
+{{- define "dp.validateImage" -}}
+{{- $first := include "dp.image" . | splitList "/" | first }}
+{{- if not (and (contains "/" (include "dp.image" .)) (or (contains "." $first) (contains ":" $first) (eq $first "localhost"))) }}
+{{- fail "image.registry: say which registry has the image. There is no default: build the image and push it to a registry of yours, see docs/tasks/helm.md" }}
+{{- end }}
+{{- end }}
+
+{{- define "dp.validateMetrics" -}}
+{{- if and .Values.metrics.secure.enabled .Values.metrics.podMonitor.enabled }}
+{{- fail "metrics.secure.enabled with metrics.podMonitor.enabled: a PodMonitor sends no token of Prometheus; use metrics.serviceMonitor" }}
+{{- end }}
+{{- if and .Values.metrics.secure.enabled (not .Values.metrics.enabled) }}
+{{- fail "metrics.secure.enabled: metrics.enabled must be true" }}
+{{- end }}
+{{- if and .Values.metrics.secure.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.hostAPIServerTo) }}
+{{- fail "metrics.secure.enabled with networkPolicy.enabled: say in networkPolicy.hostAPIServerTo where the API server of the host cluster is, which reviews the readers of the metrics" }}
 {{- end }}
 {{- end }}
 
@@ -132,7 +155,10 @@ args:
 - --namespace={{ $root.Values.karmada.namespace }}
 {{- end }}
 {{- if eq .command "install-rbac" }}
-- --propagated={{ join "," $root.Values.rbac.propagated }}
+{{- with $root.Values.rbac.propagated }}
+- --propagated={{ join "," . }}
+{{- end }}
+- --aggregate-status={{ $root.Values.rbac.aggregateStatus }}
 {{- end }}
 {{- if eq .command "install-guardrails" }}
 {{- with $root.Values.guardrails.controllerUsers }}
@@ -141,6 +167,7 @@ args:
 {{- end }}
 {{- if eq .command "write-kubeconfig" }}
 - --output={{ include "dp.ownKubeconfig" $root }}
+- --token-lifetime={{ $root.Values.rbac.tokenLifetime }}
 {{- end }}
 {{- with $root.Values.controller.extraEnv }}
 env:
@@ -191,5 +218,21 @@ dnsPolicy: {{ default (ternary "ClusterFirstWithHostNet" "ClusterFirst" .Values.
 {{- with .Values.hostAliases }}
 hostAliases:
   {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What a ServiceMonitor must say where metrics are reviewed. */}}
+{{- define "dp.secureEndpoint" -}}
+scheme: https
+bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+tlsConfig:
+{{- with .Values.metrics.secure.certSecret }}
+  ca:
+    secret:
+      name: {{ . }}
+      key: {{ "ca.crt" }}
+  serverName: {{ include "dp.fullname" $ }}-metrics.{{ $.Release.Namespace }}.svc
+{{- else }}
+  insecureSkipVerify: true
 {{- end }}
 {{- end }}

@@ -133,8 +133,9 @@ func forgetInstallation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kubectl(t, "delete", "--ignore-not-found", "--timeout=1m", "-f", filepath.Join(root, "cmd", "controller-manager", "install", "install.yaml"))
-	kubectl(t, "delete", "--ignore-not-found", "secret,lease", "--namespace", namespace, "karmada-direct-token", "karmada-direct")
+	kubectl(t, "delete", "--ignore-not-found", "--timeout=1m", "-f", filepath.Join(root, "cmd", "controller-manager", "install", "install.yaml"),
+		"-f", filepath.Join(root, "cmd", "controller-manager", "install", "guardrails.yaml"))
+	kubectl(t, "delete", "--ignore-not-found", "secret,lease", "--namespace", namespace, "karmada-direct-token", "karmada-direct-credentials", "karmada-direct")
 }
 
 // nothingInTheHostCluster checks that what belongs on the Karmada API server is
@@ -171,7 +172,7 @@ func TestLeastPrivilege(t *testing.T) {
 	forgetInstallation(t)
 	r := newRelease(t)
 	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))
-	r.installs(chartFolder(), "rbac.propagated={configmaps,deployments.apps,clusterroles.rbac.authorization.k8s.io}")
+	r.installs(chartFolder(), "guardrails.enabled=true", "rbac.propagated={configmaps,deployments.apps,clusterroles.rbac.authorization.k8s.io}")
 	running := r.startsOne()
 	theWholeJourney(t)
 	opensTheShop(t)
@@ -292,15 +293,15 @@ func writeFile(t *testing.T, content string) string {
 // it.
 func asController(t *testing.T, running *runningPod) (string, client.Client) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(running.volumes["own-kubeconfig"], "kubeconfig"))
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(running.volumes["own-kubeconfig"], "kubeconfig"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := writeFile(t, string(content))
-	config, err := clientcmd.BuildConfigFromFlags("", path)
+	token, err := os.ReadFile(config.BearerTokenFile)
 	if err != nil {
 		t.Fatal(err)
 	}
+	path := writeFile(t, string(tokenKubeconfig(t, config, string(token))))
 	own, err := client.New(config, client.Options{Scheme: karmada.Scheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +328,7 @@ func sameRules(t *testing.T, own client.Client) {
 		}
 	}
 	want := map[string]bool{}
-	controller, propagated, local := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{}
+	controller, propagated, local := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{} // the aggregated role has no rules here
 	for key, role := range map[client.ObjectKey]client.Object{
 		{Name: "karmada-direct"}: controller, {Name: "karmada-direct-propagated"}: propagated, {Namespace: namespace, Name: "karmada-direct"}: local,
 	} {
@@ -601,9 +602,10 @@ func TestWrongValues(t *testing.T) {
 		"crds.install=pod":       "at '/crds/install': value must be one of 'initContainer', 'job', 'none'",
 		"karmada.preset=kubeadm": "at '/karmada/preset': value must be one of 'karmadactl', 'helm', 'operator', 'custom'",
 		"replicas=3":             "additional properties 'replicas' not allowed",
+		"image.registry=":        "say which registry has the image",
 		"karmada.preset=custom":  "say in karmada.kubeconfigSecret.name which Secret holds the kubeconfig of the Karmada API server",
 	} {
-		printed, err := r.run("helm", "install", r.name, chartFolder(), "--set", value)
+		printed, err := r.run("helm", "install", r.name, chartFolder(), "--set", "image.registry="+registry, "--set", value)
 		if err == nil || !strings.Contains(printed, want) {
 			t.Errorf("with %s helm printed\n%swithout %q", value, printed, want)
 		}
@@ -659,7 +661,7 @@ func TestMetrics(t *testing.T) {
 	running := r.startsOne()
 	j := creates(t, "hello")
 	missing(t) // a reconcile that ends with trouble
-	rules := r.helm(slices.Concat([]string{"template", r.name, chartFolder(), "--show-only", "templates/prometheusrule.yaml", "--set", "metrics.prometheusRule.enabled=true"})...)
+	rules := r.helm(slices.Concat([]string{"template", r.name, chartFolder(), "--show-only", "templates/prometheusrule.yaml", "--set", "image.registry=" + registry, "--set", "metrics.prometheusRule.enabled=true"})...)
 	dashboard, err := os.ReadFile(filepath.Join(chartFolder(), "dashboards", "karmada-direct.json"))
 	if err != nil {
 		t.Fatal(err)

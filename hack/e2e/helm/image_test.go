@@ -57,7 +57,7 @@ func pull(t *testing.T, reference string) *image {
 	if there := images.pulled[reference]; there != nil {
 		return there
 	}
-	tag, ours := strings.CutPrefix(reference, "karmada-direct/controller-manager:")
+	tag, ours := strings.CutPrefix(reference, registry+"/karmada-direct/controller-manager:")
 	if !ours {
 		t.Fatalf("image %s is none of this repository's", reference)
 	}

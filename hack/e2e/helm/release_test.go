@@ -145,11 +145,14 @@ func (r *release) helm(arguments ...string) string {
 	return printed
 }
 
+// registry is one that nobody runs: images are built here.
+const registry = "registry.example.org"
+
 // onLoopback are values by which nothing here can be reached from elsewhere.
 // Each call names other ports, for Pods that run beside each other.
 func onLoopback(t *testing.T) []string {
 	t.Helper()
-	return []string{"--set", "listenAddress=127.0.0.1", "--set", "health.port=" + freePort(t), "--set", "metrics.port=" + freePort(t)}
+	return []string{"--set", "image.registry=" + registry, "--set", "listenAddress=127.0.0.1", "--set", "health.port=" + freePort(t), "--set", "metrics.port=" + freePort(t)}
 }
 
 func freePort(t *testing.T) string {
