@@ -175,7 +175,7 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 	}
 	r := &Reconciler{
 		Kind: "DirectPropagation", Client: cache, Live: remote, Mapper: mapper, Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
-		Resources: NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}),
+		Resources: NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:  events.NewFakeRecorder(1000), Clock: clock.RealClock{},
 		writers: make(chan struct{}, 32), admissions: newAdmissions(), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(),
 		gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
