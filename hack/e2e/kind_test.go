@@ -26,6 +26,8 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,8 +98,17 @@ func widgetCRD(group string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// installs installs a CRD on a plane and waits until it is served there.
+// installs installs a CRD on a plane and waits until it is served there. The
+// controller may propagate it.
 func (ns *Namespace) installs(kind *apiextensionsv1.CustomResourceDefinition, plane client.Client) {
+	ns.t.Helper()
+	if plane == karmada {
+		ns.mayPropagate(kind)
+	}
+	ns.serves(kind, plane)
+}
+
+func (ns *Namespace) serves(kind *apiextensionsv1.CustomResourceDefinition, plane client.Client) {
 	ns.t.Helper()
 	installed := kind.DeepCopy()
 	if err := plane.Create(ns.ctx, installed); err != nil {
@@ -120,6 +131,42 @@ func (ns *Namespace) installs(kind *apiextensionsv1.CustomResourceDefinition, pl
 			}
 		}
 		return errors.New("it is not established")
+	})
+}
+
+// mayPropagate lets the controller propagate a kind of users' own, as
+// docs/install.md says.
+func (ns *Namespace) mayPropagate(kind *apiextensionsv1.CustomResourceDefinition) {
+	ns.t.Helper()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: kind.Name, Labels: map[string]string{"rbac.karmada-direct.io/aggregate-to-propagated": "true"}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{kind.Spec.Group}, Resources: []string{kind.Spec.Names.Plural}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{kind.Spec.Group}, Resources: []string{kind.Spec.Names.Plural + "/status"}, Verbs: []string{"update"}},
+		},
+	}
+	if err := karmada.Create(ns.ctx, role); err != nil && !apierrors.IsAlreadyExists(err) {
+		ns.t.Fatalf("creating ClusterRole %s: %v", role.Name, err)
+	}
+	ns.t.Cleanup(func() {
+		if err := karmada.Delete(context.Background(), role); client.IgnoreNotFound(err) != nil {
+			ns.t.Error(err)
+		}
+	})
+	ns.eventually("the controller may propagate "+kind.Name, func(ctx context.Context) error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:karmada-system:karmada-direct",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: kind.Spec.Group, Resource: kind.Spec.Names.Plural, Subresource: "status", Verb: "update",
+			},
+		}}
+		if err := karmada.Create(ctx, review); err != nil {
+			return err
+		}
+		if !review.Status.Allowed {
+			return errors.New("it may not")
+		}
+		return nil
 	})
 }
 

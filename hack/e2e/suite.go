@@ -50,6 +50,9 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
+// tester is the user that tests are on the control plane.
+const tester = "e2e"
+
 // What all tests share, from the first to the last.
 var (
 	// keep leaves fleet and controller running.
@@ -140,11 +143,11 @@ func connect() error {
 	if err != nil {
 		return err
 	}
+	// Karmada's components are system:admin here, and under the guardrails. The
+	// tests do what no user should, so they are somebody else.
+	config.Impersonate = rest.ImpersonationConfig{UserName: tester, Groups: []string{"system:masters", "system:authenticated"}}
 	if karmada, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("connecting to Karmada: %w", err)
-	}
-	if auditing, err = newAuditor(config); err != nil {
-		return err
 	}
 	for _, member := range members {
 		if !slices.ContainsFunc(ground.Members, func(m struct {
@@ -178,8 +181,8 @@ func configOf(plane string) (*rest.Config, error) {
 	return config, nil
 }
 
-// startController builds the controller, installs its CRDs with it, and starts
-// it.
+// startController builds the controller, installs with it what belongs on the
+// Karmada API server, and starts it.
 func startController(ctx context.Context, root string, out io.Writer) error {
 	folder := filepath.Join(root, "bin", "e2e")
 	program, err := os.Getenv("E2E_CONTROLLER"), error(nil)
@@ -189,12 +192,29 @@ func startController(ctx context.Context, root string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	install := exec.CommandContext(ctx, program, "install-crds", "--kubeconfig", ground.kubeconfig("karmada"))
-	install.Stdout, install.Stderr = out, out
-	if err := install.Run(); err != nil {
-		return fmt.Errorf("installing the CRDs: %w", err)
-	}
 	kubeconfig := filepath.Join(folder, "controller.kubeconfig")
+	for _, arguments := range [][]string{
+		{"install-crds"},
+		{"install-rbac"},
+		{"install-guardrails", "--controller-users=system:serviceaccount:karmada-system:karmada-direct," + tester},
+		{"write-kubeconfig", "--output=" + kubeconfig},
+	} {
+		install := exec.CommandContext(ctx, program, append(arguments, "--kubeconfig", ground.kubeconfig("karmada"))...)
+		install.Stdout, install.Stderr = out, out
+		if err := install.Run(); err != nil {
+			return fmt.Errorf("%s: %w", arguments[0], err)
+		}
+	}
+	// The controller has exactly the permissions of its roles, and reaches the API
+	// server through the auditor. That adds the token, which clients send by TLS
+	// alone.
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the controller's kubeconfig: %w", err)
+	}
+	if auditing, err = newAuditor(config); err != nil {
+		return err
+	}
 	if err := clientcmd.WriteToFile(*kubeconfigFor(auditing.url()), kubeconfig); err != nil {
 		return fmt.Errorf("writing the controller's kubeconfig: %w", err)
 	}

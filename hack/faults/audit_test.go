@@ -49,7 +49,8 @@ type written struct {
 }
 
 // auditor stands between a controller and the Karmada API server, on
-// loopback, and notes every write.
+// loopback, and notes every write. It adds the
+// controller's credentials.
 type auditor struct {
 	upstream *httputil.ReverseProxy
 	listener net.Listener
@@ -64,7 +65,12 @@ func newAuditor(t *testing.T) *auditor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := rest.TransportFor(config)
+	// Clients send their token by TLS alone, so it is added here.
+	own, err := clientcmd.BuildConfigFromFlags("", manager.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(own)
 	if err != nil {
 		t.Fatal(err)
 	}

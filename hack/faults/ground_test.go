@@ -167,8 +167,13 @@ func bringUpController(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	kubeconfig := ground.kubeconfig("karmada")
-	if output, err := exec.CommandContext(ctx, program, "install-crds", "--kubeconfig", kubeconfig).CombinedOutput(); err != nil {
-		return fmt.Errorf("installing the CRDs: %w: %s", err, output)
+	// The controller has exactly the permissions of its roles.
+	own := filepath.Join(ground.root, "bin", "faults", "controller.kubeconfig")
+	for _, arguments := range [][]string{{"install-crds"}, {"install-rbac"}, {"write-kubeconfig", "--output", own}} {
+		arguments = append(arguments, "--kubeconfig", kubeconfig)
+		if output, err := exec.CommandContext(ctx, program, arguments...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", arguments[0], err, output)
+		}
 	}
 	following := context.WithoutCancel(ctx)
 	for kind, c := range map[client.ObjectList]**chronicle{
@@ -180,7 +185,7 @@ func bringUpController(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	manager = &controller{program: program, kubeconfig: kubeconfig, logs: filepath.Join(ground.root, "bin", "faults", "controller.log")}
+	manager = &controller{program: program, kubeconfig: own, logs: filepath.Join(ground.root, "bin", "faults", "controller.log")}
 	if err := os.RemoveAll(manager.logs); err != nil {
 		return fmt.Errorf("removing an old log: %w", err)
 	}

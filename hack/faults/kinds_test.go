@@ -24,8 +24,11 @@ import (
 	"fmt"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +54,9 @@ func (s *space) installs(kind *apiextensionsv1.CustomResourceDefinition, planes 
 	s.t.Helper()
 	s.t.Cleanup(func() { s.uninstalls(kind, planes...) })
 	for _, plane := range planes {
+		if plane == karmada {
+			s.mayPropagate(kind)
+		}
 		if err := plane.Create(s.ctx, kind.DeepCopy()); err != nil {
 			s.t.Fatalf("installing %s: %v", kind.Name, err)
 		}
@@ -64,6 +70,44 @@ func (s *space) installs(kind *apiextensionsv1.CustomResourceDefinition, planes 
 		}); err != nil {
 			s.t.Fatalf("installing %s: %v", kind.Name, err)
 		}
+	}
+}
+
+// mayPropagate lets the controller propagate a kind of users' own, as
+// docs/install.md says.
+func (s *space) mayPropagate(kind *apiextensionsv1.CustomResourceDefinition) {
+	s.t.Helper()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: kind.Name, Labels: map[string]string{"rbac.karmada-direct.io/aggregate-to-propagated": "true"}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{kind.Spec.Group}, Resources: []string{kind.Spec.Names.Plural}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{kind.Spec.Group}, Resources: []string{kind.Spec.Names.Plural + "/status"}, Verbs: []string{"update"}},
+		},
+	}
+	if err := karmada.Create(s.ctx, role); err != nil && !apierrors.IsAlreadyExists(err) {
+		s.t.Fatalf("creating ClusterRole %s: %v", role.Name, err)
+	}
+	s.t.Cleanup(func() {
+		if err := karmada.Delete(context.Background(), role); client.IgnoreNotFound(err) != nil {
+			s.t.Error(err)
+		}
+	})
+	if _, err := awaits(s.ctx, patience, func(ctx context.Context) error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:karmada-system:karmada-direct",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: kind.Spec.Group, Resource: kind.Spec.Names.Plural, Subresource: "status", Verb: "update",
+			},
+		}}
+		if err := karmada.Create(ctx, review); err != nil {
+			return err
+		}
+		if !review.Status.Allowed {
+			return errors.New("it may not")
+		}
+		return nil
+	}); err != nil {
+		s.t.Fatalf("waiting until the controller may propagate %s: %v", kind.Name, err)
 	}
 }
 

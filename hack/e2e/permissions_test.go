@@ -1,0 +1,151 @@
+//go:build e2e
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// tenant is a user with a role of the API server in the namespace of a test,
+// and nothing else.
+func (ns *Namespace) tenant(name, role string) client.Client {
+	ns.t.Helper()
+	config, err := configOf("karmada")
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
+	tenant, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+	}
+	if err := karmada.Create(ns.ctx, binding); err != nil {
+		ns.t.Fatal(err)
+	}
+	ns.eventually(name+" is known", func(ctx context.Context) error {
+		probe := directPropagation(ns.Name, "probe", reference("v1", "ConfigMap", "probe"), "member1")
+		return tenant.Create(ctx, probe, client.DryRunAll)
+	})
+	return tenant
+}
+
+func (ns *Namespace) refuses(what string, err error, words string) {
+	ns.t.Helper()
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
+		ns.t.Errorf("%s: the error is %v, want Forbidden with %q", what, err, words)
+	}
+}
+
+// A tenant who edits its namespace propagates what it may read there, and can
+// neither mark Works, nor send permissions to members, nor let go of clusters.
+func TestGuardrailsHoldATenant(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	editor, admin := ns.tenant("jane", "edit"), ns.tenant("root", "admin")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "login"}, StringData: map[string]string{"key": "value"}}
+	if err := editor.Create(ns.ctx, secret); err != nil {
+		t.Fatal(err)
+	}
+	ns.noteWork(referenceTo(secret))
+	login := directPropagation(ns.Name, "login", referenceTo(secret), "member1", "member2")
+	if err := editor.Create(ns.ctx, login); err != nil {
+		t.Fatal(err)
+	}
+	ns.eventually("the Secret is on the members", func(ctx context.Context) error { return run(ctx, secret, members...) })
+
+	stolen := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: ns.Name, Name: "stolen", Labels: map[string]string{propagationv1alpha1.OwnerUIDLabel: string(login.UID)},
+	}}
+	ns.refuses("marking a Work", karmadaAdmin(ns).Create(ns.ctx, stolen), "only the controller may set, change or remove labels of propagation.karmada-direct.io on Works")
+	binding := directPropagation(ns.Name, "jane", reference("rbac.authorization.k8s.io/v1", "RoleBinding", "jane"), "member1")
+	ns.refuses("naming a RoleBinding", editor.Create(ns.ctx, binding), fmt.Sprintf("needs the permission to bind clusterroles.rbac.authorization.k8s.io in namespace %q", ns.Name))
+
+	letGo := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"propagation.karmada-direct.io/abandon-unreachable":"true"}}}`))
+	ns.refuses("letting go", editor.Patch(ns.ctx, login, letGo), `user "jane" needs the permission to abandon directpropagations.propagation.karmada-direct.io "login"`)
+	drop := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	ns.refuses("dropping the finalizer", editor.Patch(ns.ctx, login, drop), `needs the permission to abandon`)
+	ns.eventually("an administrator of the namespace may let go", func(ctx context.Context) error { return admin.Patch(ctx, login, letGo) })
+	if err := editor.Delete(ns.ctx, login); err != nil {
+		t.Fatal(err)
+	}
+	ns.comeToLack(secret, members...)
+}
+
+// karmadaAdmin is the user that Karmada's components are: it may do everything,
+// and is not the controller.
+func karmadaAdmin(ns *Namespace) client.Client {
+	ns.t.Helper()
+	config, err := configOf("karmada")
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	admin, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	return admin
+}
+
+// A kind that the roles do not name is not read, and the object names the
+// permission. A ClusterRole with the label adds the kind, without a restart.
+func TestKindBeyondTheDefaultRole(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	group := "e2e-" + rand.String(5) + ".example.org"
+	kind := widgetCRD(group)
+	t.Cleanup(func() { uninstall(t, kind, karmada, member1.client, member2.client) })
+	for _, plane := range []client.Client{karmada, member1.client, member2.client} {
+		ns.serves(kind, plane)
+	}
+	widget := custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
+	ns.Has(widget)
+	p := ns.Propagates("widget", widget).To(member1, member2)
+	p.Becomes("ResourceReadFailed, with the permission that is missing", func(object *DirectPropagation) error {
+		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != propagationv1alpha1.ReasonResourceReadFailed || !strings.Contains(ready.Message, "widgets") ||
+			!strings.Contains(ready.Message, group) || !strings.Contains(ready.Message, "forbidden") {
+			return fmt.Errorf("Ready is %s", say(ready))
+		}
+		return nil
+	})
+	ns.mayPropagate(kind)
+	p.BecomesReady()
+	p.IsDeleted()
+}
