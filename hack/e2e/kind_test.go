@@ -103,7 +103,7 @@ func widgetCRD(group string) *apiextensionsv1.CustomResourceDefinition {
 func (ns *Namespace) installs(kind *apiextensionsv1.CustomResourceDefinition, plane client.Client) {
 	ns.t.Helper()
 	if plane == karmada {
-		ns.mayPropagate(kind)
+		ns.controllerMayPropagate(kind)
 	}
 	ns.serves(kind, plane)
 }
@@ -134,9 +134,9 @@ func (ns *Namespace) serves(kind *apiextensionsv1.CustomResourceDefinition, plan
 	})
 }
 
-// mayPropagate lets the controller propagate a kind of users' own, as
+// controllerMayPropagate lets the controller propagate a kind of users' own, as
 // docs/install.md says.
-func (ns *Namespace) mayPropagate(kind *apiextensionsv1.CustomResourceDefinition) {
+func (ns *Namespace) controllerMayPropagate(kind *apiextensionsv1.CustomResourceDefinition) {
 	ns.t.Helper()
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: kind.Name, Labels: map[string]string{"rbac.karmada-direct.io/aggregate-to-propagated": "true"}},

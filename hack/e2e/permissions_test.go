@@ -145,7 +145,7 @@ func TestKindBeyondTheDefaultRole(t *testing.T) {
 		}
 		return nil
 	})
-	ns.mayPropagate(kind)
+	ns.controllerMayPropagate(kind)
 	p.BecomesReady()
 	p.IsDeleted()
 }
