@@ -26,6 +26,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,6 +101,8 @@ func content(resource client.Object) any {
 		}
 	case *batchv1.Job:
 		return typed.Spec.Template.Spec.Containers[0].Image
+	case *rbacv1.RoleBinding:
+		return typed.RoleRef
 	case *unstructured.Unstructured:
 		return typed.Object["spec"]
 	default:
