@@ -336,9 +336,9 @@ func TestNewPlan(t *testing.T) {
 		"invalid, and not created anew":             {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here))), []string{"nudge member1"}},
 		"created anew, the cluster is out of reach": {scene(one, cluster("member1", lost), ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), nil},
 		"a Namespace that Karmada takes over":       {scene(one, func(o *Observed) { o.Resource.ClaimedBy = namespaceSynchronization }, on("member1", isConfirmed, isHealthy)), []string{"delete member1"}},
-		"refused by the API server":                 {scene(two, setback("member1", "write "+current+" ", now.Add(time.Second))), []string{"create member2", "look again in 1s"}},
-		"refused by the API server, and due":        {scene(two, setback("member1", "write "+current+" ", now)), []string{"create member1", "create member2"}},
-		"refused by the API server, then changed":   {scene(one, setback("member1", "write "+older+" ", now.Add(time.Second))), []string{"create member1"}},
+		"refused by the API server":                 {scene(two, setback("member1", "write "+current+"  1", now.Add(time.Second))), []string{"create member2", "look again in 1s"}},
+		"refused by the API server, and due":        {scene(two, setback("member1", "write "+current+"  1", now)), []string{"create member1", "create member2"}},
+		"refused by the API server, then changed":   {scene(one, setback("member1", "write "+older+"  1", now.Add(time.Second))), []string{"create member1"}},
 		"a removal that was refused":                {scene(nil, deleting, on("member1", isHealthy), on("member2", isHealthy), cluster("member1", readyCluster), cluster("member2", readyCluster), setback("member1", "remove uid-member1web", now.Add(time.Second))), []string{"delete member2", "look again in 1s"}},
 	} {
 		t.Run(name, func(t *testing.T) {

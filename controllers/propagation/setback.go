@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -49,7 +50,7 @@ type Setback struct {
 
 // what tells writes apart that may fare differently.
 func (w *Write) what(observed *Observed) string {
-	return "write " + w.Rendering.Revision + " " + string(observed.Resource.UID)
+	return fmt.Sprint("write ", w.Rendering.Revision, " ", observed.Resource.UID, " ", observed.Generation)
 }
 
 func (r *Removal) what() string { return "remove " + string(r.Work.UID) }

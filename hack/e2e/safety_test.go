@@ -103,7 +103,8 @@ func TestNamespaceThatKarmadaSynchronizes(t *testing.T) {
 	ns.staysOnMembers(treasure)
 }
 
-// staysOnMembers checks that an object that was made on the members stays there.
+// staysOnMembers checks that an object that was made on the members stays there,
+// and removes it.
 func (ns *Namespace) staysOnMembers(object client.Object) {
 	ns.t.Helper()
 	ns.throughout(settled, "the members keep "+describeObject(object), func(ctx context.Context) error {
@@ -115,6 +116,11 @@ func (ns *Namespace) staysOnMembers(object client.Object) {
 		}
 		return nil
 	})
+	for _, member := range members {
+		if err := member.client.Delete(ns.ctx, object.DeepCopyObject().(client.Object)); err != nil {
+			ns.t.Error(err)
+		}
+	}
 }
 
 // A Namespace that Karmada begins to synchronize after it was propagated is
