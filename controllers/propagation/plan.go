@@ -320,9 +320,9 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	case attemptMissing(work), proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work):
 		write.Nudge = true
 	default:
-		due, retried := retryIn(observed, target, work)
-		write.Nudge = retried && due == 0
-		write.Notes = retryNotes(observed, work)
+		if due, retried := retryIn(observed, target, work); retried && due == 0 {
+			write.Nudge, write.Notes = true, retryNotes(observed, work)
+		}
 	}
 	return write, write.Reset || write.Update || write.Nudge
 }

@@ -18,6 +18,8 @@ package propagation
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -41,16 +43,16 @@ type attempts struct {
 // attemptsOf reads what a nudge has noted on a Work; the zero value when there is
 // nothing that can be read.
 func attemptsOf(work *workv1alpha1.Work) attempts {
-	var noted attempts
-	var at string
-	if _, err := fmt.Sscanf(work.Annotations[propagationv1alpha1.AttemptsAnnotation], "%d %s", &noted.count, &at); err != nil || noted.count < 1 {
+	count, at, found := strings.Cut(work.Annotations[propagationv1alpha1.AttemptsAnnotation], " ")
+	if !found {
 		return attempts{}
 	}
-	var err error
-	if noted.at, err = time.Parse(time.RFC3339, at); err != nil {
+	noted, err := strconv.Atoi(count)
+	since, malformed := time.Parse(time.RFC3339, at)
+	if err != nil || malformed != nil || noted < 1 {
 		return attempts{}
 	}
-	return noted
+	return attempts{count: noted, at: since}
 }
 
 // next is the note that one more attempt leaves.

@@ -200,9 +200,10 @@ func compacted(work *workv1alpha1.Work, word int) string {
 	if !isCompact(work) {
 		return ""
 	}
-	words := strings.Split(string(work.Spec.Workload.Manifests[0].Raw[len(compactPrefix):]), " ")
-	if word >= len(words) {
-		return ""
+	rest := work.Spec.Workload.Manifests[0].Raw[len(compactPrefix):]
+	for range word {
+		_, rest, _ = bytes.Cut(rest, []byte{' '})
 	}
-	return words[word]
+	found, _, _ := bytes.Cut(rest, []byte{' '})
+	return string(found)
 }

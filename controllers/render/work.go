@@ -125,7 +125,10 @@ func (m *Manifest) supersede(work, live *workv1alpha1.Work) {
 // to create the new one.
 func Supersedes(work *workv1alpha1.Work) (supersedes, replaceable bool) {
 	value := work.Annotations[propagationv1alpha1.SupersedesAnnotation]
-	return value != "", !strings.HasSuffix(value, flagIrreplaceable) && !IsIrreplaceable(work)
+	if value == "" {
+		return false, false
+	}
+	return true, !strings.HasSuffix(value, flagIrreplaceable) && !IsIrreplaceable(work)
 }
 
 // fill sets the spec of a Work.
