@@ -184,10 +184,10 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 			return err
 		}
 	}
-	live := write.Live
+	live, sent := write.Live, []byte(nil)
 	if write.Reset {
 		var err error
-		if live, err = r.reset(ctx, observed, live); err != nil {
+		if live, sent, err = r.reset(ctx, observed, live); err != nil {
 			return err
 		}
 	}
@@ -197,9 +197,18 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if !write.Update {
 		return nil
 	}
+	return r.update(ctx, observed, write, manifest, live, sent)
+}
+
+// update writes a manifest into a Work. sent is the manifest that it replaces, nil
+// when that is not known.
+func (r *Reconciler) update(ctx context.Context, observed *Observed, write *Write, manifest *render.Manifest, live *workv1alpha1.Work, sent []byte) error {
 	work, err := manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
 	if err != nil {
 		return err
+	}
+	if render.Revision(live) != manifest.Revision {
+		r.setHealthFloor(observed, work, live, manifest, sent)
 	}
 	if err := r.Client.Update(ctx, work); err != nil {
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
@@ -269,20 +278,25 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 
 // reset takes back what the cluster confirmed, so that a confirmation seen
 // from now on speaks of what is written next. It returns the Work as it is
-// then, with the resourceVersion that the next write has to name.
-func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+// then, compact, with the resourceVersion that the next write has to name, and the
+// manifest in it.
+func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, []byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
 		"status":   map[string]any{"conditions": resetConditions(live, observed.Now)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the conditions of Work %s/%s: %w", live.Namespace, live.Name, err)
+		return nil, nil, fmt.Errorf("encoding the conditions of Work %s/%s: %w", live.Namespace, live.Name, err)
 	}
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
 	if err := r.Client.Status().Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return nil, r.unlessGone(err, "resetting the status of Work %s/%s", live.Namespace, live.Name)
+		return nil, nil, r.unlessGone(err, "resetting the status of Work %s/%s", live.Namespace, live.Name)
 	}
-	return work, r.written(observed, "reset", work, "")
+	var sent []byte
+	if len(work.Spec.Workload.Manifests) == 1 {
+		sent = work.Spec.Workload.Manifests[0].Raw
+	}
+	return work, sent, r.written(observed, "reset", work, "")
 }
 
 // remove deletes a Work that is known to be ours, or sees its deletion to its end.

@@ -167,13 +167,16 @@ func confirmedRevision(work *workv1alpha1.Work) string {
 
 // healthOf is what the cluster says of the health of the present spec of a
 // Work that is confirmed.
-func healthOf(work *workv1alpha1.Work) propagationv1alpha1.Health {
+func healthOf(observed *Observed, work *workv1alpha1.Work) propagationv1alpha1.Health {
 	if len(work.Status.ManifestStatuses) == 0 {
 		return propagationv1alpha1.HealthUnknown
 	}
 	status := &work.Status.ManifestStatuses[0]
 	if generation, reported := render.ReportedGeneration(status); reported && generation != render.TemplateGeneration(work) {
 		// The report is older than the present spec.
+		return propagationv1alpha1.HealthUnknown
+	}
+	if healthSettles(observed, work) > 0 {
 		return propagationv1alpha1.HealthUnknown
 	}
 	switch status.Health {

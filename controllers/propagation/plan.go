@@ -200,6 +200,7 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 			plan.write(observed, write)
 		}
 		plan.wait(refusalSettles(observed.Now, work))
+		plan.wait(healthSettles(observed, work))
 		if due, retried := retryIn(observed, target, work); retried {
 			plan.wait(due)
 		}

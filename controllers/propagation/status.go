@@ -193,7 +193,7 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 	}
 	switch {
 	case proof == confirmed:
-		return confirmedRow(target, work)
+		return confirmedRow(observed, target, work)
 	case target.Suspend:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended, "propagation to the cluster is suspended; the current revision waits")
 	case proof == refused && refusalSettles(observed.Now, work) == 0:
@@ -216,9 +216,9 @@ func refusal(observed *Observed, work *workv1alpha1.Work, message string) string
 }
 
 // confirmedRow is the row of a cluster that has confirmed what its Work says.
-func confirmedRow(target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	confirmed := row(target.Cluster, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
-	confirmed.Health = healthOf(work)
+	confirmed.Health = healthOf(observed, work)
 	confirmed.Revision = render.Revision(work)
 	switch {
 	case confirmed.Health == propagationv1alpha1.HealthUnhealthy:
@@ -397,14 +397,20 @@ func bounded(observed *Observed, rows []propagationv1alpha1.ClusterStatus) (kept
 		before[observed.Status.Clusters[i].Name] = &observed.Status.Clusters[i]
 	}
 	for i := range rows {
-		old := before[rows[i].Name]
-		if old != nil && old.Applied == rows[i].Applied && old.Health == rows[i].Health && old.Reason == rows[i].Reason {
+		if old := before[rows[i].Name]; old != nil && saysTheSame(old, &rows[i]) {
 			rows[i].LastTransitionTime = old.LastTransitionTime
 		} else {
 			rows[i].LastTransitionTime = metav1.NewTime(observed.Now).Rfc3339Copy()
 		}
 	}
 	return rows, omitted
+}
+
+// saysTheSame reports whether a row is no transition from an older one. The wait
+// for a report on the health of a revision begins anew with each revision.
+func saysTheSame(old, row *propagationv1alpha1.ClusterStatus) bool {
+	return old.Applied == row.Applied && old.Health == row.Health && old.Reason == row.Reason &&
+		(row.Reason != propagationv1alpha1.ReasonHealthUnknown || old.Revision == row.Revision)
 }
 
 // shortened cuts a message to what the API takes, between two characters.

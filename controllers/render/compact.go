@@ -152,16 +152,36 @@ func TemplateGeneration(work *workv1alpha1.Work) int64 {
 // status speaks of, and whether the kind reports one: Deployment, ReplicaSet,
 // DaemonSet and StatefulSet do.
 func ReportedGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
-	if status.Status == nil {
-		return 0, false
-	}
-	var reported struct {
-		ResourceTemplateGeneration *int64 `json:"resourceTemplateGeneration"`
-	}
-	if err := json.Unmarshal(status.Status.Raw, &reported); err != nil || reported.ResourceTemplateGeneration == nil {
+	reported := generations(status)
+	if reported.ResourceTemplateGeneration == nil {
 		return 0, false
 	}
 	return *reported.ResourceTemplateGeneration, true
+}
+
+// MemberGeneration is the generation of the member's own object that the
+// member's status speaks of, and whether the kind reports one: the same do.
+func MemberGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
+	reported := generations(status)
+	if reported.Generation == nil {
+		return 0, false
+	}
+	return *reported.Generation, true
+}
+
+// reportedGenerations are what Karmada adds to the status of workloads.
+type reportedGenerations struct {
+	Generation                 *int64 `json:"generation,omitempty"`
+	ResourceTemplateGeneration *int64 `json:"resourceTemplateGeneration,omitempty"`
+}
+
+// generations reads a status; one that cannot be read reports none.
+func generations(status *workv1alpha1.ManifestStatus) reportedGenerations {
+	var reported reportedGenerations
+	if status.Status == nil || json.Unmarshal(status.Status.Raw, &reported) != nil {
+		return reportedGenerations{}
+	}
+	return reported
 }
 
 // maxStatus is how large a status that a member reported may be, in bytes, to
@@ -184,6 +204,9 @@ func compactStatus(status *workv1alpha1.ManifestStatus) {
 	cut := map[string]any{cutKey: hex.EncodeToString(sum[:8])}
 	if generation, reported := ReportedGeneration(status); reported {
 		cut["resourceTemplateGeneration"] = generation
+	}
+	if generation, reported := MemberGeneration(status); reported {
+		cut["generation"] = generation
 	}
 	raw, _ := json.Marshal(cut) // strings and numbers always can be
 	status.Status = &runtime.RawExtension{Raw: raw}

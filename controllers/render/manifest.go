@@ -17,6 +17,7 @@ limitations under the License.
 package render
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -27,6 +28,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
@@ -90,6 +92,53 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 	found, err := inspect(payload, "", "", "")
 	manifest.Revision = found.revision
 	return manifest, err
+}
+
+// Kind is the kind of the object.
+func (m *Manifest) Kind() schema.GroupVersionKind { return m.object.GroupVersionKind() }
+
+// TemplateGeneration is the generation of the resource; 0 when the kind counts none.
+func (m *Manifest) TemplateGeneration() int64 {
+	generation, _ := strconv.ParseInt(m.object.GetAnnotations()[workv1alpha2.ResourceTemplateGenerationAnnotationKey], 10, 64)
+	return generation
+}
+
+// HasContentOf reports whether a payload has the same content as the manifest, beside
+// metadata and status, which no generation counts. Of a payload that cannot be read
+// it says that it has not.
+func (m *Manifest) HasContentOf(payload []byte) bool {
+	var other map[string]json.RawMessage
+	if json.Unmarshal(payload, &other) != nil {
+		return false
+	}
+	for _, content := range []string{"metadata", "status"} {
+		delete(other, content)
+	}
+	compared := 0
+	for key, value := range m.object.Object {
+		if key == "metadata" || key == "status" {
+			continue
+		}
+		if !isEncoded(value, other[key]) {
+			return false
+		}
+		compared++
+	}
+	return compared == len(other)
+}
+
+// isEncoded reports whether a value is what JSON says, in whatever order.
+func isEncoded(value any, encoded json.RawMessage) bool {
+	own, err := json.Marshal(value)
+	if err != nil || bytes.Equal(own, encoded) {
+		return err == nil
+	}
+	var decoded any
+	if utiljson.Unmarshal(encoded, &decoded) != nil {
+		return false
+	}
+	other, err := json.Marshal(decoded)
+	return err == nil && bytes.Equal(own, other)
 }
 
 // payload is the manifest as it stands in the Work of one cluster.

@@ -18,6 +18,8 @@ package render_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -399,6 +401,44 @@ func TestCompactKeepsTheReportedGeneration(t *testing.T) {
 			got, reported := render.ReportedGeneration(&work.Status.ManifestStatuses[0])
 			if got != tc.want || reported != tc.reported {
 				t.Errorf("ReportedGeneration() = %d, %t, want %d, %t", got, reported, tc.want, tc.reported)
+			}
+		})
+	}
+}
+
+// TestCutStatusKeepsBothGenerations: health depends on them.
+func TestCutStatusKeepsBothGenerations(t *testing.T) {
+	work := workOf(t, parse(t, deployment), target)
+	long := fmt.Sprintf(`{"generation":9,"resourceTemplateGeneration":7,"note":%q}`, strings.Repeat("x", 3<<10))
+	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Status: &runtime.RawExtension{Raw: []byte(long)}}}
+	if _, err := render.Compact(work); err != nil {
+		t.Fatal(err)
+	}
+	status := &work.Status.ManifestStatuses[0]
+	member, _ := render.MemberGeneration(status)
+	template, _ := render.ReportedGeneration(status)
+	if !render.IsCut(status) || member != 9 || template != 7 {
+		t.Errorf("cut to %s: generations %d and %d, want 9 and 7", status.Status.Raw, member, template)
+	}
+}
+
+func TestHasContentOf(t *testing.T) {
+	manifest := manifestOf(t, parse(t, deployment))
+	for name, tc := range map[string]struct {
+		payload string
+		want    bool
+	}{
+		"the same":       {`{"kind":"Deployment","apiVersion":"apps/v1","spec":{"replicas":2,"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"}]}}}}`, true},
+		"another order":  {`{"spec":{"template":{"spec":{"containers":[{"name":"web", "image":"nginx:1"}]}},"replicas":2},"apiVersion":"apps/v1","kind":"Deployment"}`, true},
+		"other marks":    {`{"metadata":{"name":"web","labels":{"a":"b"}},"status":{"replicas":1},"kind":"Deployment","apiVersion":"apps/v1","spec":{"replicas":2,"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"}]}}}}`, true},
+		"other replicas": {`{"kind":"Deployment","apiVersion":"apps/v1","spec":{"replicas":3,"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"}]}}}}`, false},
+		"more":           {`{"data":{},"kind":"Deployment","apiVersion":"apps/v1","spec":{"replicas":2,"template":{"spec":{"containers":[{"image":"nginx:1","name":"web"}]}}}}`, false},
+		"less":           {`{"kind":"Deployment","apiVersion":"apps/v1"}`, false},
+		"unknown":        {``, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := manifest.HasContentOf([]byte(tc.payload)); got != tc.want {
+				t.Errorf("HasContentOf() = %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -149,6 +149,11 @@ const (
 	// object the cluster may still have; the Work holds the resource that was
 	// created under its name since.
 	SupersedesAnnotation = GroupName + "/supersedes"
+	// HealthFloorAnnotation is, on a Work whose content changed although the
+	// generation of its template did not, what the cluster's report on the content
+	// before says: "generation 3", which the reported generation must exceed, or
+	// "report " and a hash, from which the report must differ.
+	HealthFloorAnnotation = GroupName + "/health-floor"
 
 	// RetryAnnotation on an object has each of its Works that a cluster refuses
 	// attempted again at once, once for each value that it is given. On a Work
