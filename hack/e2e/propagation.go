@@ -46,10 +46,12 @@ type DirectPropagation = propagationv1alpha1.DirectPropagation
 // story is all that a watch shows of the DirectPropagations of a namespace:
 // every state that the API server ever stored, none left out.
 type story struct {
-	watch watch.Interface
+	open  func() (watch.Interface, error)
 	ended chan struct{}
 
 	mu      sync.Mutex
+	watch   watch.Interface
+	stopped bool
 	latest  map[string]*DirectPropagation // nil once it is gone
 	history map[string][]*DirectPropagation
 	changed chan struct{} // closed, and replaced, whenever something changes
@@ -61,12 +63,15 @@ type story struct {
 func follow(t *testing.T, namespace string) *story {
 	t.Helper()
 	// The watch outlives the test's own context: cleaning up is watched too.
-	watching, err := karmada.Watch(context.WithoutCancel(t.Context()), &propagationv1alpha1.DirectPropagationList{}, client.InNamespace(namespace))
+	open := func() (watch.Interface, error) {
+		return karmada.Watch(context.WithoutCancel(t.Context()), &propagationv1alpha1.DirectPropagationList{}, client.InNamespace(namespace))
+	}
+	watching, err := open()
 	if err != nil {
 		t.Fatalf("watching DirectPropagations: %v", err)
 	}
 	s := &story{
-		watch: watching, ended: make(chan struct{}), changed: make(chan struct{}),
+		watch: watching, open: open, ended: make(chan struct{}), changed: make(chan struct{}),
 		latest: map[string]*DirectPropagation{}, history: map[string][]*DirectPropagation{}, readers: map[string][]chan<- *DirectPropagation{},
 	}
 	go s.read()
@@ -75,7 +80,22 @@ func follow(t *testing.T, namespace string) *story {
 
 func (s *story) read() {
 	defer close(s.ended)
-	for event := range s.watch.ResultChan() {
+	for s.readWatch() {
+	}
+}
+
+// readWatch reads to the end of the watch, and reports whether there is another
+// one to read: an API server whose cache lags may refuse a watch before its first
+// event.
+func (s *story) readWatch() bool {
+	s.mu.Lock()
+	events, begun := s.watch.ResultChan(), false
+	s.mu.Unlock()
+	for event := range events {
+		if event.Type == watch.Error && !begun && apierrors.IsTimeout(apierrors.FromObject(event.Object)) {
+			return s.reopen()
+		}
+		begun = true
 		object, ok := event.Object.(*DirectPropagation)
 		s.mu.Lock()
 		switch {
@@ -94,11 +114,31 @@ func (s *story) read() {
 		s.changed = make(chan struct{})
 		s.mu.Unlock()
 	}
+	return false
+}
+
+func (s *story) reopen() bool {
+	watching, err := s.open()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.fault = fmt.Errorf("watching DirectPropagations: %w", err)
+		return false
+	}
+	s.watch.Stop()
+	if s.stopped {
+		watching.Stop()
+	}
+	s.watch = watching
+	return true
 }
 
 // end stops watching.
 func (s *story) end() {
+	s.mu.Lock()
+	s.stopped = true
 	s.watch.Stop()
+	s.mu.Unlock()
 	<-s.ended
 	s.mu.Lock()
 	defer s.mu.Unlock()

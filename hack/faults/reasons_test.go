@@ -59,6 +59,7 @@ func TestEveryReason(t *testing.T) {
 		{"in order", (*reasons).inOrder},
 		{"mistakes", (*reasons).mistakes},
 		{"reads that fail", (*reasons).readsThatFail},
+		{"reviews that fail", (*reasons).reviewsThatFail},
 		{"resources without the shape of their kind", (*reasons).shapeless},
 		{"clusters that refuse", (*reasons).refusing},
 		{"kinds", (*reasons).kinds},

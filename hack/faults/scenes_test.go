@@ -21,11 +21,13 @@ package faults
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -282,6 +284,35 @@ func (r *reasons) writesThatFail() {
 	}
 	r.propagates("refused", configMap("refused"), "member1")
 	r.tells("refused", propagationv1alpha1.ReasonWriteFailed, "a ValidatingAdmissionPolicy of the Karmada API server that refuses the Work")
+}
+
+// reviewsThatFail takes from the controller the permission to ask what accounts may do.
+func (r *reasons) reviewsThatFail() {
+	role := &rbacv1.ClusterRole{}
+	if err := karmada.Get(r.ctx, client.ObjectKey{Name: "karmada-direct"}, role); err != nil {
+		r.t.Fatal(err)
+	}
+	whole := role.DeepCopy()
+	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Contains(rule.Resources, "subjectaccessreviews")
+	})
+	if err := karmada.Update(r.ctx, role); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		whole.ResourceVersion = ""
+		if err := karmada.Update(context.Background(), whole); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.says("unasked", "nobody can say")
+	r.makes(&directPropagation{
+		ObjectMeta: metav1.ObjectMeta{Name: "unasked"},
+		Spec: propagationv1alpha1.PropagationSpec{
+			Resource: reference("v1", "ConfigMap", "unasked"), Clusters: targets("member1"), ServiceAccountName: "somebody",
+		},
+	})
+	r.tells("unasked", propagationv1alpha1.ReasonReviewFailed, "a service account named, and the controller may not create SubjectAccessReviews")
 }
 
 // nobodyApplies stops Karmada's controllers.
