@@ -26,6 +26,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -508,5 +509,72 @@ func TestAppliedOverridesAreRecorded(t *testing.T) {
 	}
 	if _, recorded := plain.Annotations["policy.karmada.io/applied-overrides"]; recorded || plain.Annotations["example.org/note"] == "" {
 		t.Errorf("annotations: %v", plain.Annotations)
+	}
+}
+
+// TestSupersedes: a Work remembers that the cluster may have the object of a
+// deleted resource until the cluster has confirmed one of the resource that was
+// created under its name since. An update of the same resource changes nothing.
+func TestSupersedes(t *testing.T) {
+	lived := func(manifest, uid string) *unstructured.Unstructured {
+		resource := parse(t, manifest)
+		resource.SetUID(types.UID(uid))
+		return resource
+	}
+	const withClaims = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web, namespace: shop}
+spec: {volumeClaimTemplates: [{metadata: {name: data}}]}
+`
+	const without = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web, namespace: shop}
+spec: {serviceName: web}
+`
+	for name, tc := range map[string]struct {
+		before, after, third    *unstructured.Unstructured
+		confirms                bool
+		supersedes, replaceable bool
+	}{
+		"the same resource":                 {before: lived(deployment, "one"), after: lived(deployment, "one")},
+		"created anew":                      {before: lived(deployment, "one"), after: lived(deployment, "two"), supersedes: true, replaceable: true},
+		"created anew, changed unconfirmed": {before: lived(deployment, "one"), after: lived(deployment, "two"), third: lived(deployment, "two"), supersedes: true, replaceable: true},
+		"created anew, changed, confirmed":  {before: lived(deployment, "one"), after: lived(deployment, "two"), third: lived(deployment, "two"), confirms: true},
+		"the old one has claims":            {before: lived(withClaims, "one"), after: lived(without, "two"), supersedes: true},
+		"the new one has claims":            {before: lived(without, "one"), after: lived(withClaims, "two"), supersedes: true},
+		"one of two old ones has claims":    {before: lived(withClaims, "one"), after: lived(without, "two"), third: lived(without, "three"), supersedes: true},
+		"without claims":                    {before: lived(without, "one"), after: lived(without, "two"), supersedes: true, replaceable: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := workOf(t, tc.before, target)
+			confirmed := ""
+			for _, next := range []*unstructured.Unstructured{tc.after, tc.third} {
+				if next == nil {
+					continue
+				}
+				if _, err := render.Compact(work); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if work, err = manifestOf(t, next).UpdatedWork(work, owner, target, confirmed); err != nil {
+					t.Fatal(err)
+				}
+				if tc.confirms {
+					confirmed = manifestOf(t, next).Revision
+				}
+			}
+			if _, err := render.Compact(work); err != nil {
+				t.Fatal(err)
+			}
+			supersedes, replaceable := render.Supersedes(work)
+			if supersedes != tc.supersedes || replaceable != tc.replaceable {
+				t.Errorf("Supersedes() = %t, %t, want %t, %t", supersedes, replaceable, tc.supersedes, tc.replaceable)
+			}
+			if _, noted := work.Annotations[propagationv1alpha1.SupersedesAnnotation]; noted != tc.supersedes {
+				t.Errorf("annotations: %v", work.Annotations)
+			}
+		})
 	}
 }

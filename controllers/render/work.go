@@ -106,10 +106,11 @@ func (m *Manifest) UpdatedWork(live *workv1alpha1.Work, owner Owner, target Targ
 // earlier life of the resource, until the cluster has confirmed one of this life.
 func (m *Manifest) supersede(work, live *workv1alpha1.Work) {
 	before, confirmed := TemplateUID(live), work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]
+	now := m.object.GetAnnotations()[workv1alpha2.ResourceTemplateUIDAnnotation]
 	switch {
 	case before == "":
 		// Nobody knows what the Work held.
-	case before != m.object.GetUID():
+	case string(before) != now:
 		value := string(before)
 		if IsIrreplaceable(live) || strings.HasSuffix(work.Annotations[propagationv1alpha1.SupersedesAnnotation], flagIrreplaceable) {
 			value += flagIrreplaceable
@@ -125,7 +126,7 @@ func (m *Manifest) supersede(work, live *workv1alpha1.Work) {
 // to create the new one.
 func Supersedes(work *workv1alpha1.Work) (supersedes, replaceable bool) {
 	value := work.Annotations[propagationv1alpha1.SupersedesAnnotation]
-	if value == "" {
+	if value == "" || strings.TrimSuffix(value, flagIrreplaceable) == string(TemplateUID(work)) {
 		return false, false
 	}
 	return true, !strings.HasSuffix(value, flagIrreplaceable) && !IsIrreplaceable(work)
