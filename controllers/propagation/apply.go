@@ -24,6 +24,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,6 +51,9 @@ type Outcome struct {
 	Homeless bool
 	// Retry means that something was not as observed: look again at once.
 	Retry bool
+	// Due is when the first of the refused writes is tried again; the zero time
+	// when none was refused.
+	Due time.Time
 	// Unwritten are the clusters whose Write has not been made.
 	Unwritten map[string]bool
 }
@@ -80,6 +84,14 @@ func (o *outcome) failed(cluster string, err error) bool {
 	return false
 }
 
+func (o *outcome) tryAgain(at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.Due.IsZero() || at.Before(o.Due) {
+		o.Due = at
+	}
+}
+
 func (o *outcome) notWritten(cluster string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,7 +117,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 	r.parallel(len(plan.Writes), func(i int) {
 		write := &plan.Writes[i]
 		err := r.write(ctx, observed, write)
-		r.record(ctx, observed, result, write.Target.Cluster, write.what(observed), err)
+		r.record(ctx, observed, result, write.Target.Cluster, write.slot(), write.what(observed), err)
 		if err != nil {
 			result.notWritten(write.Target.Cluster)
 		}
@@ -116,13 +128,14 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 			// What replaces it is not there.
 			return
 		}
-		r.record(ctx, observed, result, removal.Cluster, removal.what(), r.remove(ctx, observed, removal))
+		r.record(ctx, observed, result, removal.Cluster, removal.slot(), removal.what(), r.remove(ctx, observed, removal))
 	})
 	maps.Copy(result.Failures, plan.HeldBack)
-	for cluster, setback := range observed.Setbacks {
-		if result.Failures[cluster] == nil && !setback.Until.After(observed.Now) {
+	slots := plan.slots()
+	for slot, setback := range observed.Setbacks {
+		if !slots[slot] && !setback.Until.After(observed.Now) {
 			// Nobody wants to write that any more.
-			r.setbacks.settled(observed.key(), cluster)
+			r.setbacks.settled(observed.key(), slot)
 		}
 	}
 	if plan.RemoveFinalizer {
@@ -133,7 +146,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 
 // record takes down what became of a write for a cluster. What the API server
 // refuses is logged once, and not tried again at once.
-func (r *Reconciler) record(ctx context.Context, observed *Observed, result *outcome, cluster, what string, err error) {
+func (r *Reconciler) record(ctx context.Context, observed *Observed, result *outcome, cluster, slot, what string, err error) {
 	if held, ok := errors.AsType[*heldError](err); ok {
 		r.conflicts.add(observed.key(), observed.claim(), cluster, held.holder, observed.Now)
 		result.mu.Lock()
@@ -142,11 +155,13 @@ func (r *Reconciler) record(ctx context.Context, observed *Observed, result *out
 		return
 	}
 	if !result.failed(cluster, err) {
-		r.setbacks.settled(observed.key(), cluster)
+		r.setbacks.settled(observed.key(), slot)
 		return
 	}
 	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
-	if r.setbacks.failed(observed.key(), cluster, what, err, observed.Now) {
+	until, news := r.setbacks.failed(observed.key(), slot, what, err, observed.Now)
+	result.tryAgain(until)
+	if news {
 		ctrl.LoggerFrom(ctx).Error(err, "The Karmada API server refuses a write", "cluster", cluster)
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -249,6 +250,49 @@ func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {
 	}
 	if b.bury(web); len(b.setbacks.byObject)+len(b.conflicts.byObject) > 0 {
 		t.Error("an object that is gone leaves setbacks behind")
+	}
+}
+
+// Each of several writes for one cluster that are refused is tried less and less often.
+func TestRefusedWritesOfOneClusterBackOffEachForItself(t *testing.T) {
+	other := webDeployment()
+	other.Name, other.UID = "shop", types.UID("other")
+	b := newBench(t, append(aShop(), other)...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // all has settled
+	b.Clock = passive
+	attempted := map[string]int{}
+	refuseOn := func(verbs ...string) {
+		b.refuse = func(write string) error {
+			verb, what, _ := strings.Cut(write, " ")
+			if strings.Contains(what, "Work karmada-es-member1") && slices.Contains(verbs, verb) {
+				attempted[verb]++
+				return apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", errors.New("not welcome"))
+			}
+			return nil
+		}
+	}
+	refuseOn("delete")
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Resource.Name = "shop" })
+	for range 3 {
+		_ = b.reconcile(t)
+	}
+	refuseOn("delete", "update", "patch")
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.PreserveResourcesOnDeletion = ptr.To(true) })
+	clear(attempted)
+	for range 400 {
+		passive.SetTime(passive.Now().Add(setbackDelay))
+		_ = b.reconcile(t)
+	}
+	if total := attempted["update"] + attempted["delete"] + attempted["patch"]; attempted["update"] < 5 || total > 25 {
+		t.Errorf("attempts in 100 s: %v", attempted)
+	}
+	b.refuse = nil
+	b.settle(t)
+	if left := b.setbacks.of(web); len(left) > 0 {
+		t.Errorf("remembered: %v", left)
 	}
 }
 

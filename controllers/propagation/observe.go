@@ -88,7 +88,7 @@ type Observed struct {
 	Holders map[string]string
 	// ConflictPoll is when to look again at Works that somebody else holds.
 	ConflictPoll time.Duration
-	// Setbacks are, by cluster, the writes that the API server refused last.
+	// Setbacks are, by slot, the writes that the API server refused last.
 	Setbacks map[string]Setback
 	// Denials says, by cluster, why nothing new may travel there.
 	Denials map[string]Denial

@@ -224,22 +224,34 @@ func planDenied(observed *Observed, plan *Plan, target render.Target, work *work
 
 // write adds a write, unless the API server has refused the same a moment ago.
 func (p *Plan) write(observed *Observed, write Write) {
-	if !p.holdsBack(observed, write.Target.Cluster, write.what(observed)) {
+	if !p.holdsBack(observed, write.Target.Cluster, write.slot(), write.what(observed)) {
 		p.Writes = append(p.Writes, write)
 	}
 }
 
 // remove adds a removal, unless the API server has refused one a moment ago.
 func (p *Plan) remove(observed *Observed, removal Removal) {
-	if !p.holdsBack(observed, removal.Cluster, removal.what()) {
+	if !p.holdsBack(observed, removal.Cluster, removal.slot(), removal.what()) {
 		p.Removals = append(p.Removals, removal)
 	}
 }
 
+// slots are those of all that is to be written or removed.
+func (p *Plan) slots() map[string]bool {
+	slots := make(map[string]bool, len(p.Writes)+len(p.Removals))
+	for i := range p.Writes {
+		slots[p.Writes[i].slot()] = true
+	}
+	for i := range p.Removals {
+		slots[p.Removals[i].slot()] = true
+	}
+	return slots
+}
+
 // holdsBack reports whether the API server has refused something a moment ago,
 // and notes it.
-func (p *Plan) holdsBack(observed *Observed, cluster, what string) bool {
-	setback, found := observed.Setbacks[cluster]
+func (p *Plan) holdsBack(observed *Observed, cluster, slot, what string) bool {
+	setback, found := observed.Setbacks[slot]
 	if !found || setback.What != what || !setback.Until.After(observed.Now) {
 		return false
 	}
@@ -365,7 +377,7 @@ func planDeletion(observed *Observed, plan *Plan) {
 			left = append(left, cluster)
 		}
 	}
-	if len(plan.Removals) > 0 || !observed.HasFinalizer {
+	if len(plan.Removals) > 0 || len(plan.HeldBack) > 0 || !observed.HasFinalizer {
 		return
 	}
 	unreachable := slices.ContainsFunc(left, func(name string) bool { return !observed.Clusters[name].Ready })

@@ -173,9 +173,9 @@ func ofUID(uid types.UID) sceneOption {
 func asking(retry string) sceneOption { return func(observed *Observed) { observed.Retry = retry } }
 
 // setback is a write that the API server has refused.
-func setback(cluster, what string, until time.Time) sceneOption {
+func setback(slot, what string, until time.Time) sceneOption {
 	return func(observed *Observed) {
-		observed.Setbacks = map[string]Setback{cluster: {What: what, Until: until, Err: errors.New("not welcome")}}
+		observed.Setbacks = map[string]Setback{slot: {What: what, Until: until, Err: errors.New("not welcome")}}
 	}
 }
 
@@ -339,7 +339,8 @@ func TestNewPlan(t *testing.T) {
 		"refused by the API server":                 {scene(two, setback("member1", "write "+current+"  1", now.Add(time.Second))), []string{"create member2", "look again in 1s"}},
 		"refused by the API server, and due":        {scene(two, setback("member1", "write "+current+"  1", now)), []string{"create member1", "create member2"}},
 		"refused by the API server, then changed":   {scene(one, setback("member1", "write "+older+"  1", now.Add(time.Second))), []string{"create member1"}},
-		"a removal that was refused":                {scene(nil, deleting, on("member1", isHealthy), on("member2", isHealthy), cluster("member1", readyCluster), cluster("member2", readyCluster), setback("member1", "remove uid-member1web", now.Add(time.Second))), []string{"delete member2", "look again in 1s"}},
+		"a removal that was refused":                {scene(nil, deleting, on("member1", isHealthy), on("member2", isHealthy), cluster("member1", readyCluster), cluster("member2", readyCluster), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"delete member2", "look again in 1s"}},
+		"a refused removal, the cluster gone":       {scene(nil, deleting, on("member1", isHealthy), cluster("member1", Cluster{}), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"look again in 1s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {

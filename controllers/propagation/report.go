@@ -165,8 +165,8 @@ func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl
 			return ctrl.Result{}, problem.Err
 		}
 	}
-	for cluster := range result.Failures {
-		plan.wait(max(soon, r.setbacks.of(key)[cluster].Until.Sub(r.Clock.Now())))
+	if !result.Due.IsZero() {
+		plan.wait(max(soon, result.Due.Sub(r.Clock.Now())))
 	}
 	if err := reviewFailure(observed); err != nil {
 		reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonReviewFailed).Inc()

@@ -55,7 +55,14 @@ func (w *Write) what(observed *Observed) string {
 
 func (r *Removal) what() string { return "remove " + string(r.Work.UID) }
 
-// setbacks remembers, by object and cluster, what the API server has refused, so
+// slot is what the setbacks of writes for a cluster are kept under.
+func (w *Write) slot() string { return w.Target.Cluster }
+
+// slot is what the setbacks of a removal are kept under. A cluster may have several
+// Works to remove, beside one to write, and each is refused for itself.
+func (r *Removal) slot() string { return r.Cluster + "/" + string(r.Work.UID) }
+
+// setbacks remembers, by object and slot, what the API server has refused, so
 // that trouble with one cluster neither repeats with every change of another nor
 // holds that one up.
 type setbacks struct {
@@ -74,14 +81,15 @@ func (s *setbacks) of(key types.NamespacedName) map[string]Setback {
 	return maps.Clone(s.byObject[key])
 }
 
-// failed records that a write was refused, and reports whether that is news.
-func (s *setbacks) failed(key types.NamespacedName, cluster, what string, err error, now time.Time) bool {
+// failed records that a write was refused. It returns when to try again, and
+// whether the refusal is news.
+func (s *setbacks) failed(key types.NamespacedName, slot, what string, err error, now time.Time) (until time.Time, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byObject[key] == nil {
 		s.byObject[key] = map[string]Setback{}
 	}
-	before := s.byObject[key][cluster]
+	before := s.byObject[key][slot]
 	again := before.What == what
 	after := Setback{What: what, Err: err, count: 1}
 	if again {
@@ -92,15 +100,15 @@ func (s *setbacks) failed(key types.NamespacedName, cluster, what string, err er
 		delay = maxSetbackDelay
 	}
 	after.Until = now.Add(delay)
-	s.byObject[key][cluster] = after
-	return !again || before.Err.Error() != err.Error()
+	s.byObject[key][slot] = after
+	return after.Until, !again || before.Err.Error() != err.Error()
 }
 
-// settled forgets a cluster that a write has reached.
-func (s *setbacks) settled(key types.NamespacedName, cluster string) {
+// settled forgets what the API server has taken, or nobody wants any more.
+func (s *setbacks) settled(key types.NamespacedName, slot string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.byObject[key], cluster)
+	delete(s.byObject[key], slot)
 	if len(s.byObject[key]) == 0 {
 		delete(s.byObject, key)
 	}
