@@ -209,6 +209,9 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if write.Nudge {
 		return r.nudge(ctx, observed, live, write.notes())
 	}
+	if write.Superseded {
+		return r.superseded(ctx, observed, live)
+	}
 	if !write.Update {
 		return nil
 	}
@@ -363,6 +366,9 @@ func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alph
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), full); err != nil {
 		return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
 	}
+	if full.ResourceVersion != work.ResourceVersion || len(full.Spec.Workload.Manifests) != 1 {
+		return nil, apierrors.NewConflict(workv1alpha1.Resource("works"), work.Name, errors.New("it has changed since it was observed"))
+	}
 	held := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(full.Spec.Workload.Manifests[0].Raw, held); err != nil {
 		return nil, fmt.Errorf("reading the Namespace in Work %s/%s: %w", work.Namespace, work.Name, err)
@@ -440,6 +446,17 @@ func (r *Reconciler) nudge(ctx context.Context, observed *Observed, work *workv1
 		return r.unlessGone(err, "nudging Work %s/%s", work.Namespace, work.Name)
 	}
 	return r.written(observed, "nudge", written, "")
+}
+
+// superseded takes off a Work that the cluster may have the object of an earlier life
+// of the resource.
+func (r *Reconciler) superseded(ctx context.Context, observed *Observed, work *workv1alpha1.Work) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:null}}}`, work.ResourceVersion, propagationv1alpha1.SupersedesAnnotation)
+	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
+	}
+	return r.written(observed, "update", written, "")
 }
 
 // release drops Karmada's finalizer from a Work.

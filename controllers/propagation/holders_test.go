@@ -203,6 +203,61 @@ func TestNamespacesThatKarmadaSynchronizes(t *testing.T) {
 	}
 }
 
+// Once a cluster has confirmed the resource that was created anew, its object is
+// not replaced any more, whatever makes the cluster refuse it.
+func TestOnlyTheOldLifeIsReplaced(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	anew := webDeployment()
+	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	anew.UID = "anew"
+	if err := b.server.Create(t.Context(), anew); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if supersedes, _ := render.Supersedes(b.workOn(t, "member1")); !supersedes {
+		t.Fatal("the Work does not say that the cluster may have the old object")
+	}
+	b.confirm(t)
+	b.settle(t)
+	b.writes = nil
+	b.settle(t)
+	if len(b.writes) > 0 {
+		t.Errorf("written although nothing has changed: %v", b.writes)
+	}
+	work := b.workOn(t, "member1")
+	isInvalid(work)
+	if err := b.server.Status().Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if after := b.workOn(t, "member1"); after == nil || after.UID != work.UID || after.DeletionTimestamp != nil {
+		t.Error("the object is replaced although the cluster had confirmed it")
+	}
+	if slices.ContainsFunc(b.writes, func(write string) bool { return strings.HasPrefix(write, "delete") }) {
+		t.Errorf("deleted: %v", b.writes)
+	}
+}
+
+// A Work that has changed since it was observed is looked at again, whatever it holds.
+func TestEmptiedWorkOfANamespace(t *testing.T) {
+	b := newBench(t)
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "shop"}}
+	if err := b.server.Create(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []string{work.ResourceVersion, "older"} {
+		work.ResourceVersion = version
+		if _, err := b.synchronizedNamespace(t.Context(), work); !apierrors.IsConflict(err) {
+			t.Errorf("with resourceVersion %s: %v, want a conflict", version, err)
+		}
+	}
+}
+
 // What the API server refuses for one cluster delays no other, neither a write nor
 // a removal, and is tried again after longer and longer.
 func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {

@@ -37,6 +37,7 @@ import (
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
@@ -474,6 +475,7 @@ func TestWhatIsDeniedIsStillAttempted(t *testing.T) {
 		"no Work":                             {scene([]string{"a"}, denied), 0},
 		"an older revision":                   {scene([]string{"a"}, denied, on("a", revision(older))), 0},
 		"contact regained":                    {scene([]string{"a"}, denied, on("a", revision(older), lost)), 1},
+		"contact regained, overridden":        {scene([]string{"a"}, denied, on("a", revision(older), lost, annotated(util.AppliedOverrides, "[]"))), 1},
 		"contact regained, of somebody else":  {scene([]string{"a"}, denied, on("a", revision(older), lost, foreign)), 0},
 		"contact regained, to be suspended":   {scene([]string{"a"}, denied, suspended, on("a", revision(older), lost)), 0},
 		"contact regained, nothing is denied": {scene([]string{"a"}, on("a", lost)), 1},

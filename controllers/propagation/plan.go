@@ -91,6 +91,9 @@ type Write struct {
 	Nudge bool
 	// Notes are annotations that the nudge leaves on the Work.
 	Notes map[string]string
+	// Superseded takes off the Work that the cluster may have the object of an earlier
+	// life of the resource. It goes alone.
+	Superseded bool
 	// Confirmed is the revision that the cluster is known to run.
 	Confirmed string
 	// Rendering is what is written.
@@ -216,6 +219,7 @@ func planDenied(observed *Observed, plan *Plan, target render.Target, work *work
 		planEnd(observed, plan, target.Cluster, work)
 	case render.OwnerOf(work).UID == observed.Owner.UID:
 		standing := Rendering{Revision: render.Revision(work)}
+		target.Overrides = render.Overrides(work)
 		if write, needed := planWrite(observed, target, standing, work); needed && !write.Update {
 			plan.write(observed, write)
 		}
@@ -328,6 +332,9 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 		write.Reset = true
 	case proof == ambiguous:
 		write.Reset, write.Nudge = true, true
+	case proof == confirmed && isSuperseding(work):
+		// If it is refused some day, that has other causes.
+		write.Superseded = true
 	case suspended:
 		// Nothing is attempted, whatever is written.
 	case attemptMissing(work), proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work):
@@ -337,7 +344,12 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 			write.Nudge, write.Notes = true, retryNotes(observed, work)
 		}
 	}
-	return write, write.Reset || write.Update || write.Nudge
+	return write, write.Reset || write.Update || write.Nudge || write.Superseded
+}
+
+func isSuperseding(work *workv1alpha1.Work) bool {
+	supersedes, _ := render.Supersedes(work)
+	return supersedes
 }
 
 // deviates reports whether a Work differs, beside its manifest, from what its
@@ -434,7 +446,7 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 	state, nudged := observed.Clusters[cluster], attemptsOf(work)
 	nudge := Removal{Cluster: cluster, Work: work, Nudge: true, Notes: map[string]string{
 		propagationv1alpha1.ClusterReadySinceAnnotation: state.ReadySince,
-		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now),
+		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now) + endingMark,
 	}}
 	if contactRegained(state, work) {
 		// The clocks of a pull cluster and of the API server may differ, so that
@@ -452,7 +464,7 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 	}
 	since := work.DeletionTimestamp.Time
 	switch {
-	case nudged.at.After(since):
+	case nudged.ending, nudged.at.After(since):
 		since = nudged.at
 	case since.After(observed.Now.Add(releaseTime)):
 		// The clock of the API server is ahead: from the nudge on, ours counts.

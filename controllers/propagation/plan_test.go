@@ -217,6 +217,8 @@ func steps(plan *Plan) []string {
 			verb = "reset"
 		case write.Nudge:
 			verb = "nudge"
+		case write.Superseded:
+			verb = "mark superseded on"
 		}
 		words = append(words, verb+" "+write.Target.Cluster)
 	}
@@ -312,6 +314,9 @@ func TestNewPlan(t *testing.T) {
 		"preserved, the cluster out of reach":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour))), cluster("member1", lost)), nil},
 		"preserved, nudged a moment ago":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour)), attempted(1, now.Add(-time.Second))), cluster("member1", readyCluster)), []string{"look again in 2s"}},
 		"preserved, by a clock that is ahead":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+		"preserved, nudged by a clock behind":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
+		"preserved, nudged, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-releaseTime))+endingMark)), cluster("member1", readyCluster)), []string{"release member1"}},
+		"preserved, retried before the deletion":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), attempted(1, now.Add(-time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
 		"deleted by hand, contact regained":         {scene(one, cluster("member1", regained), on("member1", terminating(now.Add(-90*time.Minute)))), []string{"nudge the deletion on member1"}},
 		"refused a while ago":                       {scene(one, on("member1", isRefused)), []string{"nudge member1"}},
 		"refused, retried a moment ago":             {scene(one, on("member1", isRefused, attempted(2, now.Add(-time.Second)))), []string{"look again in 44s"}},
@@ -333,6 +338,7 @@ func TestNewPlan(t *testing.T) {
 		"created anew, refused for another reason":  {scene(one, ofUID("u2"), on("member1", isRefused, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
 		"created anew, the new one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here+"!"), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
 		"created anew, the old one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1!"))), []string{"nudge member1"}},
+		"created anew, and confirmed":               {scene(one, ofUID("u2"), on("member1", isConfirmed, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"mark superseded on member1"}},
 		"invalid, and not created anew":             {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here))), []string{"nudge member1"}},
 		"created anew, the cluster is out of reach": {scene(one, cluster("member1", lost), ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), nil},
 		"a Namespace that Karmada takes over":       {scene(one, func(o *Observed) { o.Resource.ClaimedBy = namespaceSynchronization }, on("member1", isConfirmed, isHealthy)), []string{"delete member1"}},

@@ -38,12 +38,18 @@ var retryDelays = []time.Duration{5 * time.Second, 15 * time.Second, 45 * time.S
 type attempts struct {
 	count int
 	at    time.Time
+	// ending: the last one was at the deletion of the Work.
+	ending bool
 }
+
+// endingMark ends a note of an attempt at a deletion.
+const endingMark = " deleting"
 
 // attemptsOf reads what a nudge has noted on a Work; the zero value when there is
 // nothing that can be read.
 func attemptsOf(work *workv1alpha1.Work) attempts {
-	count, at, found := strings.Cut(work.Annotations[propagationv1alpha1.AttemptsAnnotation], " ")
+	note, ending := strings.CutSuffix(work.Annotations[propagationv1alpha1.AttemptsAnnotation], endingMark)
+	count, at, found := strings.Cut(note, " ")
 	if !found {
 		return attempts{}
 	}
@@ -52,7 +58,7 @@ func attemptsOf(work *workv1alpha1.Work) attempts {
 	if err != nil || malformed != nil || noted < 1 {
 		return attempts{}
 	}
-	return attempts{count: noted, at: since}
+	return attempts{count: noted, at: since, ending: ending}
 }
 
 // next is the note that one more attempt leaves.

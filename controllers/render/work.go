@@ -203,6 +203,18 @@ func IsClaimed(work *workv1alpha1.Work, owner Owner, target Target) bool {
 // which override policies were applied to it.
 var overrideRecords = []string{util.AppliedOverrides, util.AppliedClusterOverrides}
 
+// Overrides are the annotations by which a Work says which override policies were
+// applied to it.
+func Overrides(work metav1.Object) map[string]string {
+	found := map[string]string{}
+	for _, key := range overrideRecords {
+		if record := work.GetAnnotations()[key]; record != "" {
+			found[key] = record
+		}
+	}
+	return found
+}
+
 func claimAnnotations(owner Owner, target Target) map[string]string {
 	annotations := map[string]string{
 		workv1alpha2.ResourceConflictResolutionAnnotation: resolutionValue(target.ConflictResolution),

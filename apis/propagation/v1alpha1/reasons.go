@@ -144,6 +144,7 @@ const (
 
 	// AttemptsAnnotation is, on a Work, how often the controller has asked Karmada
 	// to attempt it afresh, and when it did so last, RFC 3339: "2 2026-01-01T12:00:00Z".
+	// The word "deleting" follows when that was an attempt at the deletion of the Work.
 	AttemptsAnnotation = GroupName + "/attempts"
 	// SupersedesAnnotation is, on a Work, the UID of a deleted resource whose
 	// object the cluster may still have; the Work holds the resource that was
