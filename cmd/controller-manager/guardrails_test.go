@@ -340,6 +340,13 @@ func updatesThatGrantNothingAreNotChecked(t *testing.T, g *guarded) {
 	farther.Spec.Clusters = append(farther.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member2"})
 	forbidden(t, "another cluster", other.Update(t.Context(), farther), `needs the permission to get secrets "login"`)
 	allowed(t, "another cluster, by the author", author.Update(t.Context(), farther))
+	// Without an account, the permissions of the controller count.
+	confined := farther.DeepCopy()
+	confined.Spec.ServiceAccountName = "deployer"
+	allowed(t, "an account, by the author", author.Update(t.Context(), confined))
+	freed := confined.DeepCopy()
+	freed.Spec.ServiceAccountName = ""
+	forbidden(t, "without the account", other.Update(t.Context(), freed), `needs the permission to get secrets "login"`)
 }
 
 func abandonAndApproveAreVerbs(t *testing.T, g *guarded) {
