@@ -39,6 +39,9 @@ const (
 	// kindsFresh is how long an answer of the API server is good for while a change
 	// settles, or when it lacks the kind that is asked for.
 	kindsFresh = 500 * time.Millisecond
+	// maxServed bounds the memory that answers take, to a few megabytes. An API
+	// server serves some hundreds of versions at most.
+	maxServed = 4096
 )
 
 // Kinds is the RESTMapper and the live client for the resources that objects
@@ -182,6 +185,12 @@ func (k *Kinds) servedOf(version schema.GroupVersion) *servedVersion {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.served[version] == nil {
+		if len(k.served) >= maxServed {
+			// Objects may name what they like. What goes is asked for again, and nobody
+			// can tell then whether it has changed.
+			clear(k.served)
+			k.client = nil
+		}
 		k.served[version] = &servedVersion{}
 	}
 	return k.served[version]

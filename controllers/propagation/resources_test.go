@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -258,6 +259,22 @@ func TestMissingKindIsAskedForAgain(t *testing.T) {
 	b.after(kindsFresh)
 	if got := b.maps(t, "Deploiment"); got != "deploiments root" {
 		t.Errorf("a kind that came maps to %s", got)
+	}
+}
+
+// However many versions objects name that are not served, memory is bounded.
+func TestMissingVersionsAreForgotten(t *testing.T) {
+	b := newKindsBench()
+	for i := range 2 * maxServed {
+		if _, err := b.RESTMapping(schema.GroupKind{Group: fmt.Sprintf("g%d.example.org", i), Kind: "Gadget"}, "v1"); !meta.IsNoMatchError(err) {
+			t.Fatal(err)
+		}
+	}
+	if len(b.served) > maxServed {
+		t.Errorf("%d versions are remembered", len(b.served))
+	}
+	if got := b.maps(t, "Deployment"); got != "deployments namespace" {
+		t.Errorf("a Deployment is %s", got)
 	}
 }
 
