@@ -203,6 +203,29 @@ func TestNamespacesThatKarmadaSynchronizes(t *testing.T) {
 	}
 }
 
+// A resource that is only changed is none that was created anew: if the cluster
+// refuses the change, nothing is deleted.
+func TestChangedResourceIsNotReplaced(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	b.changeImage(t, "nginx:2")
+	b.settle(t)
+	work := b.workOn(t, "member1")
+	if value, found := work.Annotations[propagationv1alpha1.SupersedesAnnotation]; found {
+		t.Errorf("after a change, the Work supersedes %q", value)
+	}
+	isInvalid(work)
+	if err := b.server.Status().Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if slices.ContainsFunc(b.writes, func(write string) bool { return strings.HasPrefix(write, "delete") }) {
+		t.Errorf("deleted: %v", b.writes)
+	}
+}
+
 // Once a cluster has confirmed the resource that was created anew, its object is
 // not replaced any more, whatever makes the cluster refuse it.
 func TestOnlyTheOldLifeIsReplaced(t *testing.T) {
