@@ -162,7 +162,7 @@ func (r *Reconciler) record(ctx context.Context, observed *Observed, result *out
 	until, news := r.setbacks.failed(observed.key(), slot, what, err, observed.Now)
 	result.tryAgain(until)
 	if news {
-		ctrl.LoggerFrom(ctx).Error(err, "The Karmada API server refuses a write", "cluster", cluster)
+		ctrl.LoggerFrom(ctx).Error(loggable(err), "The Karmada API server refuses a write", "cluster", cluster)
 	}
 }
 

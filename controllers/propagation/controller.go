@@ -124,8 +124,14 @@ type Reconciler struct {
 	interpreterEpoch atomic.Int64
 }
 
-// Reconcile brings one object's Works and status to what they should be.
+// Reconcile brings one object's Works and status to what they should be. The error
+// is logged by the caller.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, request)
+	return result, loggable(err)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object, err := r.get(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -44,6 +44,10 @@ import (
 // to answer before it is told that they have not.
 const statusInterval = time.Second
 
+// detailInterval is the same for a status that differs in nothing but why clusters
+// report the resource not healthy: replicas come one by one.
+const detailInterval = 5 * time.Second
+
 // report writes the status if it has changed, tells of it, and says when to
 // look again.
 func (r *Reconciler) report(ctx context.Context, object Object, observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
@@ -102,7 +106,27 @@ func (r *Reconciler) holdStatus(object Object, plan *Plan, status *propagationv1
 		return 0
 	}
 	at, _ := written.(time.Time)
-	return max(0, statusInterval-r.Clock.Since(at))
+	interval := statusInterval
+	if equality.Semantic.DeepEqual(withoutDetail(object.GetStatus()), withoutDetail(status)) {
+		interval = detailInterval
+	}
+	return max(0, interval-r.Clock.Since(at))
+}
+
+// withoutDetail leaves out why clusters report the resource not healthy.
+func withoutDetail(status *propagationv1alpha1.PropagationStatus) *propagationv1alpha1.PropagationStatus {
+	bare := status.DeepCopy()
+	for i := range bare.Clusters {
+		if bare.Clusters[i].Reason == propagationv1alpha1.ReasonUnhealthy {
+			bare.Clusters[i].Message = ""
+		}
+	}
+	for i := range bare.Conditions {
+		if bare.Conditions[i].Reason == propagationv1alpha1.ReasonUnhealthy {
+			bare.Conditions[i].Message = ""
+		}
+	}
+	return bare
 }
 
 // isFirst tells of a first status without trouble: clusters have been asked, and
@@ -264,13 +288,13 @@ func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.Prop
 	}
 	// Between trouble and its end there is mostly a time of applying.
 	if _, troubled := r.troubled.LoadAndDelete(key); troubled {
-		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", is.Message)
+		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", fit(is.Message, maxNote))
 	}
 }
 
 // event records trouble.
 func (r *Reconciler) event(object Object, reason, message string) {
-	r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, "Propagate", "%s", message)
+	r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, "Propagate", "%s", fit(message, maxNote))
 }
 
 func abandonMessage(clusters []string) string {

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -205,16 +204,6 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 	}
 }
 
-// refusal is why a cluster refuses a Work.
-func refusal(observed *Observed, work *workv1alpha1.Work, message string) string {
-	supersedes, replaceable := render.Supersedes(work)
-	if supersedes && !replaceable && isRefusedAsInvalid(observed.Now, work) {
-		return fmt.Sprintf("the cluster has the %s of the deleted resource, which cannot change into the new one and may hold data, so it is not replaced; delete it on the cluster, or take the cluster off the object and add it again: %s",
-			observed.Spec.Resource.Kind, message)
-	}
-	return message
-}
-
 // confirmedRow is the row of a cluster that has confirmed what its Work says.
 func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	confirmed := row(target.Cluster, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
@@ -223,7 +212,7 @@ func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.W
 	switch {
 	case confirmed.Health == propagationv1alpha1.HealthUnhealthy:
 		confirmed.Reason = propagationv1alpha1.ReasonUnhealthy
-		confirmed.Message = "the cluster runs the current revision and reports it not healthy"
+		confirmed.Message = shortened(notHealthy(work))
 	case confirmed.Health == propagationv1alpha1.HealthUnknown:
 		confirmed.Reason = propagationv1alpha1.ReasonHealthUnknown
 		confirmed.Message = "the cluster runs the current revision and has not reported its health yet"
@@ -293,7 +282,7 @@ func conditionsOf(observed *Observed, targets, removals []propagationv1alpha1.Cl
 	conditions := slices.Clone(observed.Status.Conditions)
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		meta.SetStatusCondition(&conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message,
+			Type: kind, Status: status, Reason: reason, Message: fit(message, maxNote),
 			ObservedGeneration: observed.Generation, LastTransitionTime: metav1.NewTime(observed.Now),
 		})
 	}
@@ -411,17 +400,4 @@ func bounded(observed *Observed, rows []propagationv1alpha1.ClusterStatus) (kept
 func saysTheSame(old, row *propagationv1alpha1.ClusterStatus) bool {
 	return old.Applied == row.Applied && old.Health == row.Health && old.Reason == row.Reason &&
 		(row.Reason != propagationv1alpha1.ReasonHealthUnknown || old.Revision == row.Revision)
-}
-
-// shortened cuts a message to what the API takes, between two characters.
-func shortened(message string) string {
-	const ellipsis = "…"
-	if len(message) <= propagationv1alpha1.MaxMessageLength {
-		return message
-	}
-	cut := propagationv1alpha1.MaxMessageLength - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(message[cut]) {
-		cut--
-	}
-	return message[:cut] + ellipsis
 }

@@ -22,14 +22,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	"pgregory.net/rapid"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -231,17 +229,4 @@ func TestSummaryOfADeletion(t *testing.T) {
 	if got := status.Summary; got.Progress != "0/2" || *got.Pending != 1 || *got.Unreachable != 1 {
 		t.Errorf("summary %+v", got)
 	}
-}
-
-func TestMessagesAreBounded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		message := rapid.StringN(0, 400, 800).Draw(t, "message")
-		got := shortened(message)
-		if len(got) > propagationv1alpha1.MaxMessageLength || !utf8.ValidString(got) {
-			t.Errorf("%d bytes, valid: %t", len(got), utf8.ValidString(got))
-		}
-		if len(message) <= propagationv1alpha1.MaxMessageLength && got != message {
-			t.Errorf("a message that fits was changed")
-		}
-	})
 }

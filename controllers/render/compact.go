@@ -148,6 +148,13 @@ func TemplateGeneration(work *workv1alpha1.Work) int64 {
 	return parsed
 }
 
+// Replicas is the number of replicas that the manifest of a compact Work asks for,
+// and whether it asks for any.
+func Replicas(work *workv1alpha1.Work) (int64, bool) {
+	parsed, err := strconv.ParseInt(compacted(work, 4), 10, 64)
+	return parsed, err == nil
+}
+
 // ReportedGeneration is the generation of the resource that the member's
 // status speaks of, and whether the kind reports one: Deployment, ReplicaSet,
 // DaemonSet and StatefulSet do.
@@ -188,10 +195,11 @@ func generations(status *workv1alpha1.ManifestStatus) reportedGenerations {
 // be kept. What workloads report takes a few hundred.
 const maxStatus = 2 << 10
 
-// cutKey is, in a status that was too large to be kept, the hash of it.
+// cutKey is, in a status that was too large to be kept whole, the hash of it.
 const cutKey = "propagation.karmada-direct.io/cut"
 
-// IsCut tells whether Compact has left the status of a manifest out.
+// IsCut reports whether Compact has left the status of a manifest out, or kept an
+// excerpt of it.
 func IsCut(status *workv1alpha1.ManifestStatus) bool {
 	return status.Status != nil && bytes.Contains(status.Status.Raw, []byte(cutKey))
 }
@@ -201,15 +209,28 @@ func compactStatus(status *workv1alpha1.ManifestStatus) {
 		return
 	}
 	sum := sha256.Sum256(status.Status.Raw)
-	cut := map[string]any{cutKey: hex.EncodeToString(sum[:8])}
+	cut := map[string]any{}
+	if status.Health == workv1alpha1.ResourceUnhealthy {
+		cut = excerpt(status.Status.Raw)
+	}
+	raw := cutStatus(status, cut, hex.EncodeToString(sum[:8]))
+	if len(raw) > maxStatus {
+		raw = cutStatus(status, map[string]any{}, hex.EncodeToString(sum[:8]))
+	}
+	status.Status = &runtime.RawExtension{Raw: raw}
+}
+
+// cutStatus completes what is kept of a status.
+func cutStatus(status *workv1alpha1.ManifestStatus, kept map[string]any, sum string) []byte {
+	kept[cutKey] = sum
 	if generation, reported := ReportedGeneration(status); reported {
-		cut["resourceTemplateGeneration"] = generation
+		kept["resourceTemplateGeneration"] = generation
 	}
 	if generation, reported := MemberGeneration(status); reported {
-		cut["generation"] = generation
+		kept["generation"] = generation
 	}
-	raw, _ := json.Marshal(cut) // strings and numbers always can be
-	status.Status = &runtime.RawExtension{Raw: raw}
+	raw, _ := json.Marshal(kept) // what was decoded, strings and numbers always can be
+	return raw
 }
 
 func isCompact(work *workv1alpha1.Work) bool {
@@ -218,7 +239,8 @@ func isCompact(work *workv1alpha1.Work) bool {
 }
 
 // compacted returns one of the words of a compact payload: the revision, the
-// template's generation, its UID, the identity of the object with its flags.
+// template's generation, its UID, the identity of the object with its flags, its
+// replicas.
 func compacted(work *workv1alpha1.Work, word int) string {
 	if !isCompact(work) {
 		return ""

@@ -170,6 +170,8 @@ type inspection struct {
 	revision, generation, uid string
 	// identity names the object; flags are letters, one for each property that holds.
 	identity, flags string
+	// replicas is how many replicas the object asks for; empty when it does not say.
+	replicas string
 }
 
 const (
@@ -183,7 +185,11 @@ const (
 
 // words is the inspection in the form that a compact Work keeps.
 func (i inspection) words() string {
-	return strings.Join([]string{i.revision, i.generation, i.uid, i.identity + i.flags}, " ")
+	words := []string{i.revision, i.generation, i.uid, i.identity + i.flags}
+	if i.replicas != "" {
+		words = append(words, i.replicas)
+	}
+	return strings.Join(words, " ")
 }
 
 // inspect reads a payload. What names the Work that holds the manifest is left
@@ -220,6 +226,9 @@ func identify(content, annotations map[string]any) inspection {
 	found := inspection{identity: Identity(object.GroupVersionKind().GroupKind(), object.GetName())}
 	found.generation, _ = annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey].(string)
 	found.uid, _ = annotations[workv1alpha2.ResourceTemplateUIDAnnotation].(string)
+	if replicas, there, err := unstructured.NestedInt64(content, "spec", "replicas"); there && err == nil {
+		found.replicas = strconv.FormatInt(replicas, 10)
+	}
 	if isIrreplaceable(object) {
 		found.flags += flagIrreplaceable
 	}

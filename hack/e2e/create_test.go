@@ -95,9 +95,9 @@ func TestDeploymentIsHealthyOnlyWhenAvailable(t *testing.T) {
 	})
 	learn(3)
 	for _, member := range members {
-		p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonUnhealthy, "the cluster runs the current revision and reports it not healthy")
+		p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonUnhealthy, unhealthy+"1 of 3 replicas updated, 3 available")
 	}
-	p.Says(propagationv1alpha1.ReasonUnhealthy, "0 of 2 clusters ready; member1: the cluster runs the current revision and reports it not healthy")
+	p.Says(propagationv1alpha1.ReasonUnhealthy, "0 of 2 clusters ready; member1: "+unhealthy+"1 of 3 replicas updated, 3 available")
 
 	changes(ns, web, func(web *appsv1.Deployment) {
 		web.Spec.Template.Spec.Containers[0].Image = "web:4"
