@@ -66,7 +66,7 @@ func (ns *Namespace) tenant(name, role string) client.Client {
 	return tenant
 }
 
-func (ns *Namespace) refuses(what string, err error, words string) {
+func (ns *Namespace) isDenied(what string, err error, words string) {
 	ns.t.Helper()
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
 		ns.t.Errorf("%s: the error is %v, want Forbidden with %q", what, err, words)
@@ -93,14 +93,14 @@ func TestGuardrailsHoldATenant(t *testing.T) {
 	stolen := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ns.Name, Name: "stolen", Labels: map[string]string{propagationv1alpha1.OwnerUIDLabel: string(login.UID)},
 	}}
-	ns.refuses("marking a Work", karmadaAdmin(ns).Create(ns.ctx, stolen), "only the controller may set, change or remove labels of propagation.karmada-direct.io on Works")
+	ns.isDenied("marking a Work", karmadaAdmin(ns).Create(ns.ctx, stolen), "only the controller may set, change or remove labels of propagation.karmada-direct.io on Works")
 	binding := directPropagation(ns.Name, "jane", reference("rbac.authorization.k8s.io/v1", "RoleBinding", "jane"), "member1")
-	ns.refuses("naming a RoleBinding", editor.Create(ns.ctx, binding), fmt.Sprintf("needs the permission to bind clusterroles.rbac.authorization.k8s.io in namespace %q", ns.Name))
+	ns.isDenied("naming a RoleBinding", editor.Create(ns.ctx, binding), fmt.Sprintf("needs the permission to bind clusterroles.rbac.authorization.k8s.io in namespace %q", ns.Name))
 
 	letGo := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"propagation.karmada-direct.io/abandon-unreachable":"true"}}}`))
-	ns.refuses("letting go", editor.Patch(ns.ctx, login, letGo), `user "jane" needs the permission to abandon directpropagations.propagation.karmada-direct.io "login"`)
+	ns.isDenied("letting go", editor.Patch(ns.ctx, login, letGo), `user "jane" needs the permission to abandon directpropagations.propagation.karmada-direct.io "login"`)
 	drop := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	ns.refuses("dropping the finalizer", editor.Patch(ns.ctx, login, drop), `needs the permission to abandon`)
+	ns.isDenied("dropping the finalizer", editor.Patch(ns.ctx, login, drop), `needs the permission to abandon`)
 	ns.eventually("an administrator of the namespace may let go", func(ctx context.Context) error { return admin.Patch(ctx, login, letGo) })
 	if err := editor.Delete(ns.ctx, login); err != nil {
 		t.Fatal(err)
