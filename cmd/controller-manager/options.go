@@ -133,12 +133,22 @@ func (o *options) validate() error {
 	if o.leaderElect && (o.retryPeriod <= 0 || o.retryPeriod >= o.renewDeadline) {
 		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%v: must be above 0 and less than --leader-elect-renew-deadline=%v", o.retryPeriod, o.renewDeadline))
 	}
+	return errors.Join(append(errs, o.validateMetrics(), o.validateController())...)
+}
+
+func (o *options) validateMetrics() error {
+	var errs []error
 	if (o.metricsCert == "") != (o.metricsKey == "") {
-		errs = append(errs, errors.New("--metrics-tls-cert-file and --metrics-tls-private-key-file: want both or none"))
+		errs = append(errs, errors.New("--metrics-tls-cert-file and --metrics-tls-private-key-file: must be set both, or neither"))
 	}
 	if o.metricsCert != "" && !o.metricsSecure {
 		errs = append(errs, errors.New("--metrics-tls-cert-file: --metrics-secure must be set"))
 	}
+	return errors.Join(errs...)
+}
+
+func (o *options) validateController() error {
+	var errs []error
 	for _, prefix := range o.controller.LocalPrefixes {
 		if prefix == "" {
 			errs = append(errs, errors.New("--local-metadata-prefixes: must not contain an empty prefix, which every key begins with"))

@@ -19,6 +19,7 @@ limitations under the License.
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -342,7 +343,7 @@ func renewsByItself(t *testing.T, kubeconfig string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(before) == string(after) {
+	if bytes.Equal(before, after) {
 		t.Error("the token is the same as before")
 	}
 	if info, err := os.Stat(kubeconfig + "-token"); err != nil || info.Mode() != 0o600 {

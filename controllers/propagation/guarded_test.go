@@ -80,7 +80,7 @@ func TestOverridePoliciesGrantNothing(t *testing.T) {
 	escalation := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{
 		Overriders: *patch(policyv1alpha1.OverriderOpReplace, "/roleRef/name", `"cluster-admin"`),
 	}}}
-	images := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: registry("mirror.example.org")}}}
+	images := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: registry()}}}
 	named := metav1.ObjectMeta{Namespace: web.Namespace, Name: "grant", UID: "policy"}
 	for name, tc := range map[string]struct {
 		policy client.Object

@@ -41,21 +41,21 @@ func TestVersionIsServedNoMore(t *testing.T) {
 	crd := p.gadgets()
 	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
 	v1, v2 := crd.Spec.Group+"/v1", crd.Spec.Group+"/v2"
-	p.hasGadget(v1, "one", "small")
+	p.hasGadget(v1, "small")
 	p.propagates(v1, "Gadget", "one")
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
 
 	p.serves(crd, false)
-	message := p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceKindNotFound)
-	p.becomes(v2, "one", "large")
+	message := p.ready(metav1.ConditionFalse, propagationv1alpha1.ReasonResourceKindNotFound)
+	p.becomes(v2, "large")
 	if want := `does not serve kind "Gadget" in "` + v1 + `"`; !strings.Contains(message, want) || !strings.Contains(message, "name a version that is served") {
 		t.Errorf("Ready says %q, want it to say %q and a remedy", message, want)
 	}
-	p.sends("Gadget", "one", "small")
+	p.sends("small")
 
 	p.serves(crd, true)
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
-	p.sends("Gadget", "one", "large")
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("large")
 }
 
 // Without the permission to watch a kind, nothing is said of its objects that
@@ -65,35 +65,35 @@ func TestPermissionIsLost(t *testing.T) {
 	crd := p.gadgets()
 	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
 	v1 := crd.Spec.Group + "/v1"
-	p.hasGadget(v1, "one", "small")
+	p.hasGadget(v1, "small")
 	p.propagates(v1, "Gadget", "one")
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
 
 	denied := func(verb string) {
 		t.Helper()
-		message := p.ready("one", metav1.ConditionUnknown, propagationv1alpha1.ReasonResourceReadFailed)
+		message := p.ready(metav1.ConditionUnknown, propagationv1alpha1.ReasonResourceReadFailed)
 		if want := "the controller may not " + verb + " gadgets." + crd.Spec.Group + "; grant it get, list and watch"; !strings.Contains(message, want) {
 			t.Errorf("Ready says %q, want it to say %q", message, want)
 		}
 	}
 	// The API server does not end watches that it would not begin any more.
 	p.mayPropagate(crd.Spec.Group, "gadgets")
-	p.becomes(v1, "one", "medium")
+	p.becomes(v1, "medium")
 	denied("get")
-	p.sends("Gadget", "one", "small")
+	p.sends("small")
 	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
-	p.sends("Gadget", "one", "medium")
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("medium")
 
 	// It ends them when the definition changes.
 	p.mayPropagate(crd.Spec.Group, "gadgets", "get")
 	p.changes(crd, func(spec *apiextensionsv1.CustomResourceDefinitionSpec) { spec.Names.ShortNames = []string{"gd"} })
 	denied("list")
-	p.becomes(v1, "one", "large")
-	p.sends("Gadget", "one", "medium")
+	p.becomes(v1, "large")
+	p.sends("medium")
 	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
-	p.sends("Gadget", "one", "large")
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("large")
 }
 
 // A CustomResourceDefinition comes back with another scope, and with another
@@ -103,9 +103,9 @@ func TestDefinitionComesBackOtherwise(t *testing.T) {
 	crd := p.gadgets()
 	p.mayPropagate(crd.Spec.Group, "*", readingVerbs...)
 	v1 := crd.Spec.Group + "/v1"
-	p.hasGadget(v1, "one", "small")
+	p.hasGadget(v1, "small")
 	p.propagates(v1, "Gadget", "one")
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
 
 	again := func(change func(*apiextensionsv1.CustomResourceDefinition)) {
 		t.Helper()
@@ -115,24 +115,24 @@ func TestDefinitionComesBackOtherwise(t *testing.T) {
 		p.installs(crd)
 	}
 	again(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Scope = apiextensionsv1.ClusterScoped })
-	p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceScopeMismatch)
-	p.sends("Gadget", "one", "small")
+	p.ready(metav1.ConditionFalse, propagationv1alpha1.ReasonResourceScopeMismatch)
+	p.sends("small")
 
 	again(func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Scope = apiextensionsv1.NamespaceScoped })
-	p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceNotFound)
-	p.hasGadget(v1, "one", "medium")
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
-	p.sends("Gadget", "one", "medium")
+	p.ready(metav1.ConditionFalse, propagationv1alpha1.ReasonResourceNotFound)
+	p.hasGadget(v1, "medium")
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.sends("medium")
 
 	again(func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Name = "gadgetry." + crd.Spec.Group
 		crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Plural: "gadgetry", Kind: "Gadget"}
 	})
-	p.ready("one", metav1.ConditionFalse, propagationv1alpha1.ReasonResourceNotFound)
-	p.hasGadget(v1, "one", "large")
-	p.ready("one", metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
-	p.becomes(v1, "one", "huge")
-	p.sends("Gadget", "one", "huge")
+	p.ready(metav1.ConditionFalse, propagationv1alpha1.ReasonResourceNotFound)
+	p.hasGadget(v1, "large")
+	p.ready(metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated)
+	p.becomes(v1, "huge")
+	p.sends("huge")
 }
 
 func gadget(apiVersion, name, size string) *unstructured.Unstructured {
@@ -154,18 +154,21 @@ func (p *plane) fresh() client.Client {
 	return fresh
 }
 
-func (p *plane) hasGadget(apiVersion, name, size string) {
+// theGadget is the name of the one Gadget of a test, and of what propagates it.
+const theGadget = "one"
+
+func (p *plane) hasGadget(apiVersion, size string) {
 	p.t.Helper()
-	if err := p.fresh().Create(p.t.Context(), gadget(apiVersion, name, size)); err != nil {
+	if err := p.fresh().Create(p.t.Context(), gadget(apiVersion, theGadget, size)); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 // becomes changes a Gadget.
-func (p *plane) becomes(apiVersion, name, size string) {
+func (p *plane) becomes(apiVersion, size string) {
 	p.t.Helper()
 	p.eventually("the Gadget is "+size, func(ctx context.Context) error {
-		changed := gadget(apiVersion, name, size)
+		changed := gadget(apiVersion, theGadget, size)
 		found := changed.DeepCopy()
 		server := p.fresh()
 		if err := server.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {

@@ -92,7 +92,7 @@ func TestPeakMemory(t *testing.T) {
 	t.Run("a registry on 5,000 clusters, 16 objects at once", func(t *testing.T) {
 		clusters := clustersNamed(scaled(5000))
 		policy := policyv1alpha1.ClusterOverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "mirror", UID: "policy", ResourceVersion: "1"}}
-		policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{Overriders: registry("mirror.example.org")}}
+		policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{Overriders: registry()}}
 		b := newMemoryBench(t, clusters, []policyv1alpha1.ClusterOverridePolicy{policy})
 		// One object gets its Works. Those of the others are refused, so that what is
 		// cached of 80,000 Works does not count.
@@ -161,7 +161,7 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
-	mapper.Add(workv1alpha1.SchemeGroupVersion.WithKind("Work"), meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersion(workv1alpha1.GroupVersion).WithKind("Work"), meta.RESTScopeNamespace)
 	remote, err := client.New(&rest.Config{Host: startServer(t), QPS: -1}, client.Options{Scheme: kinds, Mapper: mapper})
 	if err != nil {
 		t.Fatal(err)

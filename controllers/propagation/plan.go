@@ -184,11 +184,16 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		return
 	}
 	target.Overrides = rendering.Overrides
+	planWork(observed, plan, target, rendering, work)
+}
+
+// planWork decides what becomes of the Work of a cluster that gets a rendering.
+func planWork(observed *Observed, plan *Plan, target render.Target, rendering Rendering, work *workv1alpha1.Work) {
 	switch {
 	case work == nil && restores(observed, target.Cluster) > 0:
 		plan.wait(restores(observed, target.Cluster))
 	case work == nil:
-		if cluster.API != clusterv1alpha1.APIDisabled {
+		if observed.Clusters[target.Cluster].API != clusterv1alpha1.APIDisabled {
 			plan.write(observed, Write{Target: target, Rendering: rendering, Update: true})
 		}
 	case work.DeletionTimestamp != nil:
@@ -337,14 +342,22 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 		write.Superseded = true
 	case suspended:
 		// Nothing is attempted, whatever is written.
-	case attemptMissing(work), proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work):
-		write.Nudge = true
 	default:
-		if due, retried := retryIn(observed, target, work); retried && due == 0 {
-			write.Nudge, write.Notes = true, retryNotes(observed, work)
-		}
+		write.Nudge, write.Notes = wantsNudge(observed, target, work, proof)
 	}
 	return write, write.Reset || write.Update || write.Nudge || write.Superseded
+}
+
+// wantsNudge reports whether Karmada is to attempt a Work afresh now, and what that
+// leaves on it.
+func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof evidence) (bool, map[string]string) {
+	if attemptMissing(work) || proof != confirmed && contactRegained(observed.Clusters[target.Cluster], work) {
+		return true, nil
+	}
+	if due, retried := retryIn(observed, target, work); retried && due == 0 {
+		return true, retryNotes(observed, work)
+	}
+	return false, nil
 }
 
 func isSuperseding(work *workv1alpha1.Work) bool {

@@ -273,12 +273,12 @@ func (p *plane) propagates(apiVersion, kind, name string) {
 }
 
 // ready waits until Ready is what is wanted, and returns its message.
-func (p *plane) ready(name string, status metav1.ConditionStatus, reason string) string {
+func (p *plane) ready(status metav1.ConditionStatus, reason string) string {
 	p.t.Helper()
 	began, message := time.Now(), ""
-	p.eventually(fmt.Sprintf("Ready of %s is %s, %s", name, status, reason), func(ctx context.Context) error {
+	p.eventually(fmt.Sprintf("Ready of %s is %s, %s", theGadget, status, reason), func(ctx context.Context) error {
 		found := &propagationv1alpha1.DirectPropagation{}
-		if err := p.Get(ctx, client.ObjectKey{Namespace: "shop", Name: name}, found); err != nil {
+		if err := p.Get(ctx, client.ObjectKey{Namespace: "shop", Name: theGadget}, found); err != nil {
 			return err
 		}
 		ready := meta.FindStatusCondition(found.Status.Conditions, propagationv1alpha1.ConditionReady)
@@ -288,12 +288,12 @@ func (p *plane) ready(name string, status metav1.ConditionStatus, reason string)
 		message = ready.Message
 		return nil
 	})
-	p.t.Logf("after %v, %s is %s, %s: %s", time.Since(began).Round(10*time.Millisecond), name, status, reason, message)
+	p.t.Logf("after %v, %s is %s, %s: %s", time.Since(began).Round(10*time.Millisecond), theGadget, status, reason, message)
 	return message
 }
 
-// sends waits until the Work of a resource holds a value in its spec.
-func (p *plane) sends(kind, name, size string) {
+// sends waits until the Work of the Gadget holds a value in its spec.
+func (p *plane) sends(size string) {
 	p.t.Helper()
 	p.eventually(fmt.Sprintf("the Work holds size %s", size), func(ctx context.Context) error {
 		works := &workv1alpha1.WorkList{}
@@ -301,8 +301,8 @@ func (p *plane) sends(kind, name, size string) {
 			return err
 		}
 		for i := range works.Items {
-			if text := string(works.Items[i].Spec.Workload.Manifests[0].Raw); strings.Contains(text, fmt.Sprintf("%q", kind)) &&
-				strings.Contains(text, fmt.Sprintf("%q", name)) && strings.Contains(text, fmt.Sprintf("%q", size)) {
+			if text := string(works.Items[i].Spec.Workload.Manifests[0].Raw); strings.Contains(text, `"Gadget"`) &&
+				strings.Contains(text, fmt.Sprintf("%q", theGadget)) && strings.Contains(text, fmt.Sprintf("%q", size)) {
 				return nil
 			}
 		}

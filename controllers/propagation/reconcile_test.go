@@ -106,7 +106,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Recorder:    b.events, Clock: clock.RealClock{},
 		writers: make(chan struct{}, 1), admissions: newAdmissions(), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
-	b.Reconciler.reviews = newReviews(b.Client, clock.RealClock{})
+	b.reviews = newReviews(b.Client, clock.RealClock{})
 	b.Reconciler.works = func(key string) ([]client.Object, error) {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}
 		err := b.Client.List(t.Context(), list)

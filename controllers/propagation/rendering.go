@@ -329,10 +329,10 @@ func (r *renderer) manifest(wanted Rendering) (*render.Manifest, error) {
 
 // variantManifest renders a variant, or what all clusters share for no variant.
 func (r *renderer) variantManifest(name string) (*render.Manifest, error) {
-	switch {
-	case name == "":
+	switch name {
+	case "":
 		return r.sharedManifest()
-	case name == r.lastName:
+	case r.lastName:
 		return r.last, nil
 	}
 	object, _, failure := r.apply(r.variants.byName[name])

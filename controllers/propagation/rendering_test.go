@@ -112,9 +112,10 @@ func patch(operator policyv1alpha1.OverriderOperator, path, value string) *polic
 	}}}
 }
 
-func registry(value string) policyv1alpha1.Overriders {
+// registry has images come from another registry.
+func registry() policyv1alpha1.Overriders {
 	return policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
-		Component: policyv1alpha1.Registry, Operator: policyv1alpha1.OverriderOpAdd, Value: value,
+		Component: policyv1alpha1.Registry, Operator: policyv1alpha1.OverriderOpAdd, Value: "mirror.example.org",
 	}}}
 }
 
@@ -127,7 +128,7 @@ func TestOneClusterDiffers(t *testing.T) {
 	b.settle(t)
 	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
 		spec.Clusters[1].Replicas = ptr.To[int32](5)
-		spec.Clusters[1].Overriders = ptr.To(registry("mirror.example.org"))
+		spec.Clusters[1].Overriders = ptr.To(registry())
 	})
 	b.settle(t)
 	if got, want := imageOf(t, b.manifestOn(t, "member2")), "mirror.example.org/nginx:1"; got != want {
@@ -166,7 +167,7 @@ func TestOverridePolicies(t *testing.T) {
 	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "mirror", UID: "policy"}}
 	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
 		TargetCluster: &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"site": "far"}}},
-		Overriders:    registry("mirror.example.org"),
+		Overriders:    registry(),
 	}}
 	b := newBench(t, append(aShop(), policy)...)
 	b.settle(t)

@@ -137,15 +137,8 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 
 func (r *Reconciler) readResource(ctx context.Context, object Object, observed *Observed, full bool) Resource {
 	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
-	if problem := forbidden(reference, key.Namespace); problem != nil {
-		r.forget(key)
-		return Resource{Problem: problem}
-	}
-	mapping, problem := r.mapKind(reference)
+	mapping, problem := r.mapNamed(reference, key)
 	if problem != nil {
-		return Resource{Problem: problem}
-	}
-	if problem := r.misplaced(reference, key.Namespace, mapping.Scope.Name()); problem != nil {
 		return Resource{Problem: problem}
 	}
 	r.Resources.Track(key, mapping.Resource)
@@ -186,6 +179,20 @@ func (r *Reconciler) readResource(ctx context.Context, object Object, observed *
 	return resource
 }
 
+// mapNamed finds out which resource of the API an object names, and whether it may
+// name it.
+func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, key types.NamespacedName) (*meta.RESTMapping, *Problem) {
+	if problem := forbidden(reference, key.Namespace); problem != nil {
+		r.forget(key)
+		return nil, problem
+	}
+	mapping, problem := r.mapKind(reference)
+	if problem != nil {
+		return nil, problem
+	}
+	return mapping, r.misplaced(reference, key.Namespace, mapping.Scope.Name())
+}
+
 // watchState says what a failed watch of the kind means. Without the permission to
 // watch, nothing can be said about the resource until somebody grants it. Other
 // failures may pass: meanwhile the resource is read each time, every poll.
@@ -195,7 +202,7 @@ func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, 
 	case err == nil:
 		return 0, nil
 	case apierrors.IsForbidden(err):
-		failure, _ := errors.AsType[*watchFailure](err)
+		failure, _ := errors.AsType[*watchError](err)
 		return 0, readDenied(failure.verb, mapping.Resource, failure.err)
 	default:
 		return watchPoll, nil

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 )
 
@@ -51,6 +52,8 @@ type Resources struct {
 	// works again.
 	wake func(resource schema.GroupVersionResource, user types.NamespacedName)
 
+	clock clock.PassiveClock
+
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // the life of the watches, not of a call
 	watches map[schema.GroupVersionResource]*kindWatch
@@ -68,29 +71,29 @@ type kindWatch struct {
 	stop     context.CancelFunc
 	users    int
 	// failure says why the watch shows nothing now; nil while it works.
-	failure *watchFailure
+	failure *watchError
 	// told: the users have been woken because of the failure.
 	told bool
 	// recovered is when the last failure ended; the zero time for never.
 	recovered time.Time
 }
 
-// watchFailure is why a kind cannot be watched.
-type watchFailure struct {
+// watchError is why a kind cannot be watched.
+type watchError struct {
 	// verb is what the API server was asked for: list or watch.
 	verb string
 	err  error
 }
 
-func (f *watchFailure) Error() string { return f.verb + ": " + f.err.Error() }
+func (f *watchError) Error() string { return f.verb + ": " + f.err.Error() }
 
-func (f *watchFailure) Unwrap() error { return f.err }
+func (f *watchError) Unwrap() error { return f.err }
 
 // NewResources returns a Resources that watches nothing yet. Watches live as
 // long as ctx at most.
 func NewResources(ctx context.Context, client metadata.Interface, notify notification, wake func(schema.GroupVersionResource, types.NamespacedName)) *Resources {
 	return &Resources{
-		client: client, notify: notify, wake: wake, ctx: ctx,
+		client: client, notify: notify, wake: wake, clock: clock.RealClock{}, ctx: ctx,
 		watches: map[schema.GroupVersionResource]*kindWatch{},
 		users:   map[types.NamespacedName]schema.GroupVersionResource{},
 	}
@@ -126,7 +129,7 @@ func (r *Resources) Forget(user types.NamespacedName) {
 func (r *Resources) Unchanged(resource schema.GroupVersionResource, namespace, name string, uid types.UID, version string) bool {
 	r.mu.Lock()
 	watch := r.watches[resource]
-	believed := watch != nil && watch.failure == nil && time.Since(watch.recovered) > watchRecovery
+	believed := watch != nil && watch.failure == nil && r.clock.Since(watch.recovered) > watchRecovery
 	r.mu.Unlock()
 	if !believed || !watch.informer.HasSynced() {
 		// The store of a watch that fails stays as it was.
@@ -236,7 +239,7 @@ func (r *Resources) failed(ctx context.Context, resource schema.GroupVersionReso
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := kind.failure == nil
-	kind.failure = &watchFailure{verb: verb, err: err}
+	kind.failure = &watchError{verb: verb, err: err}
 	if first {
 		time.AfterFunc(watchGrace, func() { r.announce(resource, kind) })
 	}
@@ -260,7 +263,7 @@ func (r *Resources) works(resource schema.GroupVersionResource, kind *kindWatch)
 	if kind.failure == nil {
 		return
 	}
-	kind.failure, kind.recovered = nil, time.Now()
+	kind.failure, kind.recovered = nil, r.clock.Now()
 	if kind.told {
 		kind.told = false
 		r.wakeUsers(resource, kind)

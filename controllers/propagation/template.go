@@ -60,8 +60,7 @@ type aggregation struct {
 func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Observed) (time.Duration, error) {
 	reference, resource := observed.Spec.Resource, observed.Resource
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
-	if r.KeepTemplateStatus || observed.Deleting || resource.Problem != nil || resource.ClaimedBy != "" || !ptr.Deref(observed.Spec.AggregateStatus, true) ||
-		!r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus) {
+	if !r.aggregates(observed, gvk) {
 		return 0, nil
 	}
 	key := client.ObjectKeyFromObject(object)
@@ -100,6 +99,12 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	last.fingerprint = fingerprint
 	r.aggregations.Store(key, last)
 	return 0, nil
+}
+
+// aggregates reports whether the status of the resource is ours to write.
+func (r *Reconciler) aggregates(observed *Observed, gvk schema.GroupVersionKind) bool {
+	return !r.KeepTemplateStatus && !observed.Deleting && observed.Resource.Problem == nil && observed.Resource.ClaimedBy == "" &&
+		ptr.Deref(observed.Spec.AggregateStatus, true) && r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus)
 }
 
 // rewrote takes down that a resource has a new version by our own hand, which

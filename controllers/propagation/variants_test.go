@@ -55,7 +55,7 @@ type scripted struct {
 }
 
 func (s *scripted) HookEnabled(kind schema.GroupVersionKind, operation configv1alpha1.InterpreterOperation) bool {
-	return !(s.unable && operation == configv1alpha1.InterpreterOperationReviseReplica) && s.nativeInterpreter.HookEnabled(kind, operation)
+	return (!s.unable || operation != configv1alpha1.InterpreterOperationReviseReplica) && s.nativeInterpreter.HookEnabled(kind, operation)
 }
 
 func (s *scripted) ReviseReplica(object *unstructured.Unstructured, replicas int64) (*unstructured.Unstructured, error) {
@@ -107,7 +107,7 @@ func farPolicy(namespace string) *policyv1alpha1.OverridePolicy {
 	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mirror", UID: "policy"}}
 	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
 		TargetCluster: &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"site": "far"}}},
-		Overriders:    registry("mirror.example.org"),
+		Overriders:    registry(),
 	}}
 	return policy
 }
