@@ -77,7 +77,7 @@ func (c *conflicts) recall(key types.NamespacedName, of string, now time.Time) (
 	if known == nil || known.of != of {
 		return nil, true, minConflictPoll
 	}
-	poll = min(maxConflictPoll, max(minConflictPoll, now.Sub(known.since)/4))
+	poll = min(maxConflictPoll, max(minConflictPoll, now.Sub(known.since)/10))
 	return maps.Clone(known.holders), now.Sub(known.read) >= poll, poll
 }
 

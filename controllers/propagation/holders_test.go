@@ -48,7 +48,7 @@ func TestConflictsAreLookedAtLessOften(t *testing.T) {
 	known := newConflicts()
 	held := map[string]string{"member1": "somebody"}
 	known.remember(web, "a", held, now)
-	for after, want := range map[time.Duration]time.Duration{0: minConflictPoll, time.Minute: 15 * time.Second, time.Hour: maxConflictPoll} {
+	for after, want := range map[time.Duration]time.Duration{0: minConflictPoll, time.Minute: 6 * time.Second, time.Hour: maxConflictPoll} {
 		if _, _, poll := known.recall(web, "a", now.Add(after)); poll != want {
 			t.Errorf("after %v: a look every %v, want %v", after, poll, want)
 		}

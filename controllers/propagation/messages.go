@@ -31,7 +31,7 @@ const maxNote = 1024
 
 // escapes matches what a terminal takes for a command rather than for text: ECMA-48
 // control sequences, and strings such as the one that sets the title of a window.
-var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[\\x20-\\x2f]*[@-~]|(?:\x1b[\\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\x07\x1b\u009c]*(?:\x07|\x1b\\\\|\u009c)?|\x1b[\\x20-\\x2f]*[0-~]")
+var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[\\x30-\\x3f]*[\\x20-\\x2f]*[\\x40-\\x7e]|(?:\x1b[\\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\x07\x1b\u009c]*(?:\x07|\x1b\\\\|\u009c)?|\x1b[\\x20-\\x2f]*[\\x30-\\x7e]")
 
 // legible takes out of a message what is no text. Messages of members, of webhooks
 // and of policies may hold anything, and whoever reads them reads them in a

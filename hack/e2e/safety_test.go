@@ -288,6 +288,9 @@ func TestAnotherGroupIsNamed(t *testing.T) {
 	ns.comeToRun(second, members...)
 	ns.comeToLack(first, members...)
 	p.BecomesReady()
+	// Without its kind, Karmada would never end the deletion of a Work.
+	p.IsDeleted()
+	ns.comeToLack(second, members...)
 }
 
 // Names that differ in case only have the same Work, too.

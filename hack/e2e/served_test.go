@@ -73,4 +73,7 @@ func TestVersionIsServedNoMore(t *testing.T) {
 	after.SetNamespace(ns.Name)
 	ns.comeToRun(after, members...)
 	p.BecomesReady()
+	// Without its kind, Karmada would never end the deletion of a Work.
+	p.IsDeleted()
+	ns.comeToLack(after, members...)
 }

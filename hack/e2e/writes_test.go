@@ -139,6 +139,8 @@ func (ns *Namespace) hasOneOfEach() {
 	p := ns.Propagates("suspended", suspended).To(member1, member2)
 	p.BecomesReady()
 	p.Changes(func(object *DirectPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
+	// The two are watched apart: a change made at once might still travel.
+	p.awaitsRows("is suspended", propagationv1alpha1.ReasonSuspended)
 	changes(ns, suspended, saying("after"))
 	p.isBecause(propagationv1alpha1.ReasonSuspended)
 }
