@@ -37,7 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tokenOf says what token is wanted.
+// tokenOf describes the token to request.
 type tokenOf struct {
 	account  types.NamespacedName
 	anchor   *authenticationv1.BoundObjectReference

@@ -59,8 +59,8 @@ func referenceOf(key types.NamespacedName) propagationv1alpha1.ResourceReference
 	}
 }
 
-// unknownRequirements tells whether it is not known yet, of an object that is there, whether
-// it requires a dependency: until then nobody can say that it is not required.
+// unknownRequirements reports whether the requirements of any object that may require
+// a dependency are still unknown. Until they are known, the dependency is not withdrawn.
 func (r *Reconciler) unknownRequirements(ctx context.Context, key types.NamespacedName) (bool, error) {
 	if err := r.expectRequirers(ctx); err != nil {
 		return false, err

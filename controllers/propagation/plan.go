@@ -433,8 +433,8 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 	plan.remove(observed, removal)
 }
 
-// keeps tells whether the member's object is to stay when a Work is deleted. What
-// those have asked for who required a dependency there stands in the Work.
+// keeps reports whether the member's object stays when a Work is deleted. For a
+// dependency, the Work itself records what its requirers asked for.
 func (o *Observed) keeps(work *workv1alpha1.Work) bool {
 	if !o.Vanished && o.Owner.Kind != kindDependency {
 		return ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false)

@@ -272,7 +272,7 @@ func (p *plane) propagates(apiVersion, kind, name string) {
 	p.has(made)
 }
 
-// ready waits until Ready is what is wanted, and returns its message.
+// ready waits until Ready has the status and the reason, and returns its message.
 func (p *plane) ready(status metav1.ConditionStatus, reason string) string {
 	p.t.Helper()
 	began, message := time.Now(), ""
