@@ -30,7 +30,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -343,9 +342,7 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 		}
 	}
 	// Recorded first: the Work may be gone before the answer is here.
-	deleted := work.DeepCopy()
-	deleted.DeletionTimestamp = ptr.To(metav1.NewTime(observed.Now))
-	if err := r.ledger.wrote(observed.Owner.UID, deleted); err != nil {
+	if err := r.ledger.deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
 	// The resourceVersion, because a policy's binding takes a Work over without
@@ -404,9 +401,7 @@ func (r *Reconciler) handOver(ctx context.Context, observed *Observed, work *wor
 		return fmt.Errorf("encoding the marks of Work %s/%s: %w", work.Namespace, work.Name, err)
 	}
 	// For this process it is as good as deleted: it leaves the cache.
-	left := work.DeepCopy()
-	left.DeletionTimestamp = ptr.To(metav1.NewTime(observed.Now))
-	if err := r.ledger.wrote(observed.Owner.UID, left); err != nil {
+	if err := r.ledger.deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
 	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}

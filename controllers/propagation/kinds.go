@@ -39,6 +39,13 @@ const (
 	// kindsFresh is how long an answer of the API server is good for while a change
 	// settles, or when it lacks the kind that is asked for.
 	kindsFresh = 500 * time.Millisecond
+	// kindsTimeout is how long the API server may take to answer. A group that an
+	// aggregated API server serves is as slow as that one.
+	kindsTimeout = 5 * time.Second
+	// kindsBackoff is how many times as long as a failed request took the group is
+	// not asked for again, so that one which does not answer takes little of the
+	// time of those who reconcile.
+	kindsBackoff = 10
 	// maxServed bounds the memory that answers take, to a few megabytes. An API
 	// server serves some hundreds of versions at most.
 	maxServed = 4096
@@ -72,7 +79,10 @@ type servedVersion struct {
 	// at is when the API server was asked last; the zero time for never.
 	at     time.Time
 	mapper *meta.DefaultRESTMapper
-	kinds  map[schema.GroupVersionKind]servedKind
+	// err is what the last request failed with, until when it is not repeated.
+	err   error
+	until time.Time
+	kinds map[schema.GroupVersionKind]servedKind
 }
 
 type servedKind struct {
@@ -119,8 +129,12 @@ func (k *Kinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RE
 	served.mu.Lock()
 	defer served.mu.Unlock()
 	if now := k.clock.Now(); !served.fresh(now, k.changedAt(version.Group), version.WithKind(kind.Kind)) {
+		if now.Before(served.until) {
+			return nil, served.err
+		}
 		kinds, err := k.ask(version)
 		if err != nil {
+			served.err, served.until = err, k.clock.Now().Add(kindsBackoff*k.clock.Since(now))
 			return nil, err
 		}
 		k.learn(served, version, kinds, now)

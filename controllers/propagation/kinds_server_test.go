@@ -34,7 +34,7 @@ import (
 
 var readingVerbs = []string{"get", "list", "watch"}
 
-// A version that is not served any more cannot be readingVerbs, and says nothing of
+// A version that is not served any more cannot be read, and says nothing of
 // what is changed through another version.
 func TestVersionIsServedNoMore(t *testing.T) {
 	p := newPlane(t)

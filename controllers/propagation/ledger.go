@@ -21,9 +21,11 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -66,8 +68,20 @@ func newLedger(passive clock.PassiveClock) *ledger {
 	}
 }
 
-// wrote records a Work as a write returned it, or as a deletion leaves it:
-// with a deletionTimestamp.
+// deleted records a Work that this process is about to delete.
+func (l *ledger) deleted(owner types.UID, work *workv1alpha1.Work) error {
+	left := work.DeepCopy()
+	left.DeletionTimestamp = ptr.To(metav1.NewTime(l.clock.Now()))
+	if err := l.wrote(owner, left); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deletions[work.UID] = true
+	return nil
+}
+
+// wrote records a Work as a write returned it.
 func (l *ledger) wrote(owner types.UID, work *workv1alpha1.Work) error {
 	if _, err := render.Compact(work); err != nil {
 		return err
@@ -78,9 +92,6 @@ func (l *ledger) wrote(owner types.UID, work *workv1alpha1.Work) error {
 		l.works[owner] = map[types.NamespacedName]ledgerEntry{}
 	}
 	l.works[owner][client.ObjectKeyFromObject(work)] = ledgerEntry{work: work, at: l.clock.Now()}
-	if work.DeletionTimestamp != nil {
-		l.deletions[work.UID] = true
-	}
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 )
@@ -85,6 +86,32 @@ func TestLedger(t *testing.T) {
 			}
 			if got != tc.want || ledger.pending("owner") != tc.pending {
 				t.Errorf("amend() gives %q, pending %t; want %q, %t", got, ledger.pending("owner"), tc.want, tc.pending)
+			}
+		})
+	}
+}
+
+// Only what this process deletes is its own deletion: a nudge of a deletion that
+// somebody else has begun is not.
+func TestLossesAreOfOthers(t *testing.T) {
+	leaving := versioned("a", "10")
+	leaving.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	for name, tc := range map[string]struct {
+		write func(*ledger) error
+		lost  bool
+	}{
+		"deleted by this process":                  {func(l *ledger) error { return l.deleted("owner", versioned("a", "9")) }, false},
+		"deleted by somebody else":                 {func(*ledger) error { return nil }, true},
+		"deleted by somebody else, and written to": {func(l *ledger) error { return l.wrote("owner", leaving) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger := newLedger(clocktesting.NewFakePassiveClock(now))
+			if err := tc.write(ledger); err != nil {
+				t.Fatal(err)
+			}
+			ledger.gone("owner", leaving)
+			if lost := !ledger.lost(client.ObjectKeyFromObject(leaving)).IsZero(); lost != tc.lost {
+				t.Errorf("lost is %t, want %t", lost, tc.lost)
 			}
 		})
 	}

@@ -36,8 +36,9 @@ const (
 	// settleTime bounds how long the deletion of a fresh Work waits until the
 	// member's object is known to be visible to Karmada.
 	settleTime = 10 * time.Second
-	// releaseTime is how long Karmada gets to let go of a Work whose object is
-	// to stay on the member. It takes well under a second, or for ever.
+	// releaseTime is how long Karmada gets to let go of a Work whose object is to
+	// stay on the member, and once more after a nudge. It takes well under a
+	// second, or forever.
 	releaseTime = 3 * time.Second
 	// homelessPoll is how often a cluster's execution namespace is looked for.
 	homelessPoll = time.Second
@@ -475,16 +476,16 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		!state.Exists || !state.Ready {
 		return
 	}
-	since := work.DeletionTimestamp.Time
-	switch {
-	case nudged.ending, nudged.at.After(since):
-		since = nudged.at
-	case since.After(observed.Now.Add(releaseTime)):
-		// The clock of the API server is ahead: from the nudge on, ours counts.
+	if !nudged.ending {
+		// Only our own clock tells how long Karmada has had: it runs from this nudge.
+		if left := remaining(observed.Now, work.DeletionTimestamp.Time, releaseTime); left > 0 {
+			plan.wait(left)
+			return
+		}
 		plan.remove(observed, nudge)
 		return
 	}
-	if left := remaining(observed.Now, since, releaseTime); left > 0 {
+	if left := remaining(observed.Now, nudged.at, releaseTime); left > 0 {
 		plan.wait(left)
 		return
 	}

@@ -188,6 +188,10 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 	}
 	mapping, problem := r.mapKind(reference)
 	if problem != nil {
+		if problem.Reason == propagationv1alpha1.ReasonResourceKindNotFound {
+			// There is nothing to watch until it comes back.
+			r.Resources.Forget(key)
+		}
 		return nil, problem
 	}
 	return mapping, r.misplaced(reference, key.Namespace, mapping.Scope.Name())

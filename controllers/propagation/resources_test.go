@@ -262,6 +262,37 @@ func TestMissingKindIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// An API server that does not answer is not asked by every object that names the
+// group, one after the other.
+func TestGroupThatDoesNotAnswer(t *testing.T) {
+	b := newKindsBench()
+	b.server.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+		b.after(kindsTimeout)
+		return true, nil, apierrors.NewTimeoutError("no answer", 0)
+	})
+	ask := func() error {
+		_, err := b.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "v1")
+		return err
+	}
+	for range 10 {
+		if err := ask(); !apierrors.IsTimeout(err) {
+			t.Fatalf("the error is %v", err)
+		}
+	}
+	if b.asked() != 1 {
+		t.Errorf("the API server was asked %d times", b.asked())
+	}
+	b.after(kindsBackoff*kindsTimeout - time.Second)
+	if err := ask(); err == nil || b.asked() != 1 {
+		t.Errorf("after a while, the error is %v, and the API server was asked %d times", err, b.asked())
+	}
+	b.server.ReactionChain = nil
+	b.after(time.Second)
+	if got := b.maps(t, "Deployment"); got != "deployments namespace" {
+		t.Errorf("a Deployment is %s when the API server answers", got)
+	}
+}
+
 // However many versions objects name that are not served, memory is bounded.
 func TestMissingVersionsAreForgotten(t *testing.T) {
 	b := newKindsBench()

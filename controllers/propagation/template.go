@@ -147,7 +147,7 @@ func (r *Reconciler) reports(observed *Observed) ([]workv1alpha2.AggregatedStatu
 func reportOf(work *workv1alpha1.Work) workv1alpha2.AggregatedStatusItem {
 	item := workv1alpha2.AggregatedStatusItem{ClusterName: clusterOf(work.Namespace), Health: workv1alpha2.ResourceUnknown}
 	if proof, condition := evidenceOf(work); proof == refused {
-		item.AppliedMessage = condition.Message
+		item.AppliedMessage = fit(condition.Message, maxNote)
 	} else if len(work.Status.ManifestStatuses) > 0 {
 		status := &work.Status.ManifestStatuses[0]
 		item.Applied, item.Status, item.Health = true, status.Status, workv1alpha2.ResourceHealth(status.Health)

@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -131,7 +132,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return fmt.Errorf("making a metadata client: %w", err)
 	}
-	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	impatient := &http.Client{Transport: mgr.GetHTTPClient().Transport, Timeout: kindsTimeout}
+	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), impatient)
 	if err != nil {
 		return fmt.Errorf("making a discovery client: %w", err)
 	}
