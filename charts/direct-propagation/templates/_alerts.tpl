@@ -1,34 +1,34 @@
-{{/* The alerts. What stands in `{{"{{"}} … {{"}}"}}` is Prometheus' to fill in; a runbook is an
-anchor of docs/troubleshooting.md. */}}
+{{/* The alerts. Prometheus fills in what is in `{{"{{"}} … {{"}}"}}`. A runbook is an anchor of
+docs/troubleshooting.md. */}}
 {{- define "dp.alerts" -}}
 {{- $of := include "dp.metricsSelector" . -}}
 - alert: KarmadaDirectNoLeader
   expr: {{ printf `sum(leader_election_master_status{name="karmada-direct",%[1]s}) < 1 or absent(leader_election_master_status{name="karmada-direct",%[1]s})` $of | quote }}
   for: 5m
   severity: critical
-  summary: No replica of Karmada Direct works
+  summary: Karmada Direct has no leader
   description: Clusters keep what they run, but no change reaches them.
-  runbook: no-replica-works
+  runbook: no-leader
 - alert: KarmadaDirectTrouble
   expr: {{ printf `sum by (kind, reason) (increase(karmada_direct_reconcile_errors_total{%[1]s}[10m])) > 0` $of | quote }}
   for: 15m
   severity: warning
   summary: "{{"{{ $labels.kind }}"}}: {{"{{ $labels.reason }}"}}"
-  description: {{ printf "Some objects of kind %s have ended with %s for a quarter of an hour." "{{ $labels.kind }}" "{{ $labels.reason }}" | quote }}
+  description: {{ printf "Reconciles of some objects of kind %s have ended with %s for 15 minutes." "{{ $labels.kind }}" "{{ $labels.reason }}" | quote }}
   runbook: {{ "{{ $labels.reason | toLower }}" | quote }}
 - alert: KarmadaDirectClusterFailed
   expr: {{ printf `sum by (kind) (karmada_direct_clusters{state="failed",%[1]s}) > 0` $of | quote }}
   for: 15m
   severity: warning
-  summary: Clusters cannot get what they should run
-  description: {{ printf "In %s rows of objects of kind %s, a cluster refuses a resource or may not get it." "{{ $value }}" "{{ $labels.kind }}" | quote }}
+  summary: Clusters cannot get the current revision
+  description: {{ printf "In %s rows of objects of kind %s, the cluster refuses the resource or may not get it." "{{ $value }}" "{{ $labels.kind }}" | quote }}
   runbook: one-cluster
 - alert: KarmadaDirectClusterUnreachable
   expr: {{ printf `sum by (kind) (karmada_direct_clusters{state="unreachable",%[1]s}) > 0` $of | quote }}
   for: 15m
   severity: warning
-  summary: Clusters are out of contact
-  description: {{ printf "In %s rows of objects of kind %s, what the cluster runs is not known." "{{ $value }}" "{{ $labels.kind }}" | quote }}
+  summary: Karmada has lost contact with clusters
+  description: {{ printf "In %s rows of objects of kind %s, it is unknown what the cluster runs." "{{ $value }}" "{{ $labels.kind }}" | quote }}
   runbook: clusternotready
 - alert: KarmadaDirectClusterPending
   expr: {{ printf `sum by (kind) (karmada_direct_clusters{state="pending",%[1]s}) > 0` $of | quote }}
