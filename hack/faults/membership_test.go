@@ -28,8 +28,10 @@ import (
 )
 
 // heldUp is how much longer than without any DirectPropagation it may take to
-// take a member out of Karmada: its object has to be deleted there.
-const heldUp = 10 * time.Second
+// take a member out of Karmada. Its object has to be deleted there, and Karmada
+// looks every 10 s, its CleanupCheckInterval, whether that is done: what takes a
+// second more may take a whole interval more.
+const heldUp = 10*time.Second + 5*time.Second
 
 // A push and a pull member leave Karmada and come again while they are named.
 func TestMembersLeaveAndComeAgain(t *testing.T) {
