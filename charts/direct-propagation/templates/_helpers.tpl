@@ -54,7 +54,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* The Secret that an installation of Karmada leaves in its host cluster, and
+{{/* The Secret that an installation of Karmada creates in its host cluster, and
 the key in it: {name, key}, as JSON. */}}
 {{- define "dp.kubeconfigSecret" -}}
 {{- $karmada := .Values.karmada }}
@@ -68,7 +68,7 @@ the key in it: {name, key}, as JSON. */}}
 {{- dict "name" (default $preset.name $secret.name) "key" (default $preset.key $secret.key) | toJson }}
 {{- end }}
 
-{{/* What no schema can say. */}}
+{{/* Checks that the schema cannot express. */}}
 {{- define "dp.validate" -}}
 {{- include "dp.validateImage" . }}
 {{- include "dp.validateMetrics" . }}
@@ -85,12 +85,12 @@ the key in it: {name, key}, as JSON. */}}
 {{- fail "controller.kubeAPIQPS is above 0: controller.kubeAPIBurst must be at least 1" }}
 {{- end }}
 {{- if and (or .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled) (not .Values.metrics.enabled) }}
-{{- fail "a ServiceMonitor or PodMonitor is wanted: metrics.enabled must be true" }}
+{{- fail "a ServiceMonitor or PodMonitor is enabled: metrics.enabled must be true" }}
 {{- end }}
 {{- end }}
 
-{{/* The image names its registry, as container runtimes understand it: a first
-part with a dot or a port, or localhost. */}}
+{{/* The image must name its registry in a form that container runtimes recognize: a
+first part with a dot or a port, or localhost. */}}
 {{- define "dp.validateImage" -}}
 {{- $first := include "dp.image" . | splitList "/" | first }}
 {{- if not (and (contains "/" (include "dp.image" .)) (or (contains "." $first) (contains ":" $first) (eq $first "localhost"))) }}
@@ -110,8 +110,8 @@ part with a dot or a port, or localhost. */}}
 {{- end }}
 {{- end }}
 
-{{/* Where containers find kubeconfigs: the Secret's, with all rights, and the
-one that is made from it for the controller. */}}
+{{/* Paths of the kubeconfigs in containers: that of the Secret, which has all
+permissions, and the one that is created from it for the controller. */}}
 {{- define "dp.adminKubeconfig" -}}
 /etc/karmada/kubeconfig
 {{- end }}
@@ -130,7 +130,7 @@ secret:
     path: kubeconfig
 {{- end }}
 
-{{/* A folder and no subPath, which would never show a renewed Secret. */}}
+{{/* A folder instead of a subPath, which would never show an updated Secret. */}}
 {{- define "dp.adminMount" -}}
 name: karmada
 mountPath: /etc/karmada
@@ -142,7 +142,7 @@ name: own-kubeconfig
 mountPath: /run/karmada-direct
 {{- end }}
 
-{{/* A container that does one thing on the Karmada API server and ends. */}}
+{{/* A container that runs one command against the Karmada API server and exits. */}}
 {{- define "dp.installContainer" -}}
 {{- $root := .root -}}
 name: {{ .command }}
@@ -184,8 +184,8 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
-{{/* The commands that are run one after the other by a Job, or by init
-containers: [command, …], as JSON. */}}
+{{/* The commands that a Job or init containers run in sequence: [command, …], as
+JSON. */}}
 {{- define "dp.installCommands" -}}
 {{- $commands := list }}
 {{- if eq .root.Values.crds.install .by }}{{ $commands = append $commands "install-crds" }}{{ end }}
@@ -195,7 +195,7 @@ containers: [command, …], as JSON. */}}
 {{- toJson $commands }}
 {{- end }}
 
-{{/* What tells the metrics of this release from those of others. */}}
+{{/* Selects the metrics of this release. */}}
 {{- define "dp.metricsSelector" -}}
 namespace="{{ .Release.Namespace }}",pod=~"{{ include "dp.fullname" . }}-[a-z0-9]+-[a-z0-9]+"
 {{- end }}
@@ -211,7 +211,7 @@ metricRelabelings:
 {{- end }}
 {{- end }}
 
-{{/* How Pods reach the Karmada API server. */}}
+{{/* Network settings with which the Pods reach the Karmada API server. */}}
 {{- define "dp.network" -}}
 hostNetwork: {{ .Values.hostNetwork }}
 dnsPolicy: {{ default (ternary "ClusterFirstWithHostNet" "ClusterFirst" .Values.hostNetwork) .Values.dnsPolicy }}
@@ -221,7 +221,7 @@ hostAliases:
 {{- end }}
 {{- end }}
 
-{{/* What a ServiceMonitor must say where metrics are reviewed. */}}
+{{/* Settings that a ServiceMonitor needs with metrics.secure. */}}
 {{- define "dp.secureEndpoint" -}}
 scheme: https
 bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
