@@ -15,11 +15,11 @@
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=v0.1.0 .
 #
-# `make image` builds the same without a daemon: it reads the last stage from
-# here and compiles with the same script.
+# `make image` builds the same image without a daemon: it reads the last stage of
+# this file and compiles with the same script.
 #
-# The base is named by the digest of its index, which covers all platforms: a
-# tag that somebody moves changes nothing here.
+# The base is pinned by the digest of its index, which covers all platforms, so
+# moving the tag has no effect.
 FROM --platform=${BUILDPLATFORM} golang:1.26.8@sha256:0f063af2d465d8dcae54cce04278ada488b96f77b42449c8d071e47d016cc65a AS build
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -30,8 +30,8 @@ ARG TARGETARCH
 ARG VERSION=dev
 RUN GOOS=${TARGETOS} GOARCH=${TARGETARCH} VERSION=${VERSION} hack/image/compile.sh /out/controller-manager
 
-# Nothing but the program: it is static, and brings the usual certificate
-# authorities along.
+# Contains only the program, which is static and includes the usual certificate
+# authorities.
 FROM scratch
 LABEL org.opencontainers.image.title="karmada-direct controller-manager" \
       org.opencontainers.image.description="Sends a resource to the clusters you name, through Karmada" \

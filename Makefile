@@ -11,29 +11,29 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-# Everything here runs on Go, git and bash alone; tools come through Go modules,
-# pinned in hack/tools, and are built into bin/.
+# All targets need only Go, git and bash. Tools come from Go modules that
+# hack/tools pins, and are built into bin/.
 
 SHELL := bash
 .SHELLFLAGS := -o errexit -o nounset -o pipefail -c
 .DEFAULT_GOAL := help
 
-# What a build says of itself.
+# The version that a build reports.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 
-# Further flags for go test, for example: make test-unit TESTFLAGS='-run TestPlan -v'
+# Additional flags for go test, for example: make test-unit TESTFLAGS='-run TestPlan -v'
 TESTFLAGS ?=
 
 ##@ Develop
 
 .PHONY: help
-help: ## Print this.
+help: ## Print this help.
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: generate
-generate: ## Regenerate everything that is made from other files: deep copies, CRDs, clients, references, install.yaml.
+generate: ## Regenerate all generated files: deep copies, CRDs, clients, references, install.yaml.
 	hack/tools/generate.sh
 
 .PHONY: manifests
@@ -41,15 +41,15 @@ manifests: ## Regenerate the CRDs only.
 	hack/tools/generate.sh crds
 
 .PHONY: fmt
-fmt: ## Format the Go code of every module, and sort its imports.
+fmt: ## Format the Go code and sort the imports of every module.
 	hack/tools/lint.sh fmt
 
 .PHONY: vet
-vet: ## Run go vet, test files with build tags included.
+vet: ## Run go vet, including test files with build tags.
 	go vet -tags integration,e2e,e2e_helm,e2e_argocd,faults ./...
 
 .PHONY: lint
-lint: ## Run golangci-lint over every module.
+lint: ## Run golangci-lint on every module.
 	hack/tools/lint.sh run
 
 .PHONY: build
@@ -62,17 +62,17 @@ image: ## Build the image for all platforms as an OCI archive, bin/image.tar, wi
 	go -C hack/image run . --root ../.. --output ../../bin/image.tar --version $(VERSION)
 
 .PHONY: chart
-chart: ## Package the chart, bin/direct-propagation-<version>.tgz.
+chart: ## Package the chart as bin/direct-propagation-<version>.tgz.
 	"$$(go -C hack/fleet run . build | tail -1)/helm" package charts/direct-propagation --destination bin
 
 ##@ Check
 
 .PHONY: verify
-verify: ## Check all that needs no server: generated files, licenses, tidiness, vet, lint, known vulnerabilities.
+verify: ## Run all checks that need no server: generated files, licenses, go mod tidy, vet, lint, known vulnerabilities.
 	hack/tools/verify.sh
 
 .PHONY: vulncheck
-vulncheck: ## Look for known vulnerabilities; VULNDB=file:///… names a copy of the database, VULNCHECK=required wants one.
+vulncheck: ## Check for known vulnerabilities. VULNDB=file:///… uses a copy of the database; VULNCHECK=required fails without one.
 	hack/tools/vulncheck.sh
 
 .PHONY: test
@@ -81,56 +81,56 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
 	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/bench/... ./docs/...
-	@# Not from the cache, which does not see files outside of their modules.
+	@# Without the test cache, which does not see files outside these modules.
 	go -C hack/chart test -count 1 $(TESTFLAGS) ./...
 	go -C hack/argocd test -count 1 $(TESTFLAGS) ./...
 	go -C hack/tools test -count 1 $(TESTFLAGS) ./...
 
 .PHONY: test-integration
-test-integration: ## Run the tests against a real API server and etcd, built from source at the first run.
-	@# An API server takes longer than the usual 20 s to start on a busy machine.
+test-integration: ## Run the tests against a real API server and etcd; the first run builds them from source.
+	@# On a busy machine, an API server takes longer to start than the default of 20 s.
 	KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=$${KUBEBUILDER_CONTROLPLANE_START_TIMEOUT:-2m} \
 	KUBEBUILDER_ASSETS="$$(go -C hack/fleet run . build | tail -1)" \
 		go test -tags integration -timeout 20m $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./docs/...
 
 .PHONY: e2e
-e2e: ## Run the journeys on a real fleet: Karmada with push and pull members.
+e2e: ## Run the end-to-end tests on a real fleet: Karmada with push and pull members.
 	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
 .PHONY: test-image
-test-image: ## Build the image, and check what is in it.
+test-image: ## Build the image and check its content.
 	go -C hack/image test -count 1 -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: e2e-helm
-e2e-helm: test-image ## Install the chart with helm into a host cluster beside Karmada, and have it do its work.
+e2e-helm: test-image ## Install the chart with Helm in a host cluster next to Karmada, and test the installed controller.
 	go test -tags e2e_helm -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e/helm/...
 
 .PHONY: e2e-argocd
-e2e-argocd: ## Deploy to Karmada with Argo CD from a Git repository; needs redis-server on this machine.
+e2e-argocd: ## Deploy to Karmada with Argo CD from a Git repository. Needs redis-server on this machine.
 	go test -tags e2e,e2e_argocd -run '^TestArgoCD' -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
 .PHONY: faults
-faults: ## Run the long tests: members and controllers stopped, clusters leaving, storms of changes.
+faults: ## Run the fault tests, which take long: stopped members and controllers, leaving clusters, bursts of changes.
 	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults
 
-# Further flags, for example: make bench BENCHFLAGS='-case a,f'
+# Additional flags, for example: make bench BENCHFLAGS='-case a,f'
 BENCHFLAGS ?=
 
 .PHONY: bench
-bench: ## Measure against the bare limit and PropagationPolicy, and write docs/benchmarks (about half an hour).
+bench: ## Compare with the bare limit and PropagationPolicy, and write docs/benchmarks. Takes about half an hour.
 	missed=0; go run ./hack/bench -out docs/benchmarks $(BENCHFLAGS) || missed=$$?; \
 		go -C hack/bench/plot run . ../../../docs/benchmarks; exit $$missed
 
 .PHONY: bench-short
-bench-short: ## Check the ratios and counts of the benchmark on small sizes, in minutes.
+bench-short: ## Check the ratios and counts of the benchmark with small sizes. Takes minutes.
 	go run ./hack/bench -short $(BENCHFLAGS)
 
 ##@ Try
 
 .PHONY: demo
-demo: ## Start a fleet on this machine with the controller in it, and show what it does.
+demo: ## Start a fleet and the controller on this machine, and show what the controller does.
 	hack/demo.sh
 
 .PHONY: demo-down
-demo-down: ## Stop the fleet of the demo and remove its state.
+demo-down: ## Stop the demo's fleet and remove its state.
 	hack/demo.sh down

@@ -1,18 +1,19 @@
 -- Health of DirectPropagation and ClusterDirectPropagation, for Argo CD.
 --
--- Healthy only when every cluster has confirmed the current revision and reports
--- it healthy. Trouble may pass, and Degraded ends a sync with waves: so trouble is
--- Progressing first, and Degraded when it has lasted. A cluster that is out of
--- contact stays Progressing: nobody knows that anything is wrong with the resource.
+-- Healthy only if every cluster has confirmed the current revision and reports it
+-- healthy. Problems may be temporary, and Degraded ends a sync with waves. Therefore,
+-- a problem is Progressing at first, and Degraded if it persists. If Karmada has lost
+-- contact with a cluster, the object stays Progressing, because nothing indicates a
+-- problem with the resource.
 local os = require("os")
 
--- For how many seconds a cluster may refuse, or report the resource not healthy,
--- until that counts. A rollout takes its time.
+-- For how many seconds a cluster may refuse the resource, or report it unhealthy,
+-- before the object is Degraded. Rollouts take time.
 local patience_refused = 60
 local patience_unhealthy = 300
 
--- The time some seconds ago, as Kubernetes writes it; such times can be compared
--- as text. os.date knows local time only, once it is given a time.
+-- The time some seconds ago, in the format of Kubernetes; such times can be compared
+-- as text. With a time as argument, os.date only supports local time.
 local function ago(seconds)
   local to_utc = os.time(os.date("!*t")) - os.time()
   return os.date("%Y-%m-%dT%H:%M:%SZ", os.time() - seconds + to_utc)
@@ -27,7 +28,8 @@ local function condition(kind)
   return {}
 end
 
--- The clusters that are not well, by name, and whether that has lasted.
+-- Describes the clusters that are not healthy, and returns whether a problem has
+-- persisted.
 local function trouble()
   local lines, bad, lasting = {}, 0, false
   for _, row in ipairs(obj.status.clusters or {}) do

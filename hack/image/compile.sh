@@ -12,10 +12,10 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-# Compiles the controller-manager as it is in the image: static, for $GOOS and
-# $GOARCH, saying that it is $VERSION. The same sources make the same bytes.
+# Compiles the controller-manager for the image: a static binary for $GOOS and
+# $GOARCH that reports $VERSION. The same sources produce the same bytes.
 set -o errexit -o nounset -o pipefail
-out=$(realpath --canonicalize-missing "${1:?want the path of the program}")
+out=$(realpath --canonicalize-missing "${1:?the path of the program is required}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 CGO_ENABLED=0 go build -trimpath -buildvcs=false \
   -ldflags "-s -w -X main.version=${VERSION:-dev}" \

@@ -13,11 +13,11 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-# Regenerates, in place, what is made from the Go types of apis/, and what is made
-# from that in turn. Without arguments all of it, else the named parts: deepcopy,
-# crds, clients, reference, install, argocd.
-# The tools are built from the versions that hack/tools/go.mod pins; nothing is
-# downloaded but Go modules.
+# Regenerates all generated files in place, from the Go types in apis/ and other
+# sources. Arguments select parts: deepcopy, crds, clients, reference, install,
+# argocd. The default is all of them.
+# The tools are built from the versions that hack/tools/go.mod pins; only Go
+# modules are downloaded.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -33,8 +33,8 @@ deepcopy() {
   "${bin}/controller-gen" "object:headerFile=${header}" paths=./apis/propagation/...
 }
 
-# Output goes into an empty directory first, so that a kind that was renamed or
-# removed leaves no file behind.
+# Writes into an empty directory first, so that no file remains of a kind that was
+# renamed or removed.
 crds() {
   "${bin}/controller-gen" crd:generateEmbeddedObjectMeta=false paths=./apis/propagation/... "output:crd:dir=${scratch}/crds"
   mkdir -p apis/crds
@@ -42,8 +42,8 @@ crds() {
   cp "${scratch}"/crds/*.yaml apis/crds/
 }
 
-# Likewise; and apply configurations before the clientset that refers to them.
-# They are made with the schemas of the CRDs, which therefore come earlier.
+# Generates the apply configurations before the clientset, which refers to them.
+# They need the schemas of the CRDs, so crds runs earlier.
 clients() {
   "${bin}/modelschema" "${module}/apis/${api}" apis/crds/*.yaml >"${scratch}/models.json"
   rm -rf apis/client
@@ -86,8 +86,8 @@ reference() {
     --log-level ERROR
 }
 
-# What is installed on the Karmada API server, in whole files for kubectl and
-# GitOps; and the pages that quote or list what other files say.
+# Generates the complete manifests for the Karmada API server, for kubectl and
+# GitOps, and the pages that quote or list the content of other files.
 install() {
   local dir=cmd/controller-manager/install
   {
@@ -106,7 +106,7 @@ install() {
   "${bin}/chartdocs" quote docs/install.md
 }
 
-# The scripts for Argo CD, as it wants them in its ConfigMap.
+# Generates the ConfigMap with the scripts for Argo CD.
 argocd() {
   local dir=docs/argocd kind action
   indented() { sed "s/^./$1&/" "${dir}/$2"; }

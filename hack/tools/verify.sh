@@ -12,10 +12,10 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-# Checks what a reviewer should not have to: that generated files are what the
-# sources make of them, that every module is tidy, that code vets and lints,
-# that files carry the license. Goes through all of it before it fails, so that
-# one run tells everything.
+# Checks what a reviewer should not have to: that generated files are up to date,
+# that every module is tidy, that go vet and the linter pass, that files have the
+# license header. Runs all checks before it fails, so that one run reports every
+# problem.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -29,8 +29,7 @@ fail() {
   failures+=("$1")
 }
 
-# files lists what belongs to the repository or is about to: tracked files and
-# new ones, without what .gitignore names and what was deleted.
+# files lists tracked and new files, without ignored and deleted ones.
 files() {
   git ls-files --cached --others --exclude-standard "$@" | sort -u | while IFS= read -r file; do
     if [[ -f ${file} ]]; then printf '%s\n' "${file}"; fi
@@ -56,7 +55,7 @@ check_generated() {
   changed=$(diff <(printf '%s\n' "${before}") <(printf '%s\n' "${after}") | sed -n 's/^[<>] [0-9a-f]* //p' | sort -u || true)
   if [[ -n ${changed} ]]; then
     printf '%s\n' "${changed}" | sed 's/^/  /' >&2
-    fail "generation changed the files above: commit what \`make generate\` makes"
+    fail "generation changed the files above: run \`make generate\` and commit the result"
   fi
 }
 
@@ -69,9 +68,9 @@ check_tidy() {
   done < <(files '*go.mod')
 }
 
-# Of the root module only: golangci-lint runs the same analyzers over every
-# module, while go vet would first analyze all of Kubernetes for hack/fleet,
-# which takes a quarter of an hour when nothing is cached.
+# Only for the root module: golangci-lint runs the same analyzers on every module,
+# while go vet would first analyze all of Kubernetes for hack/fleet, which takes 15
+# minutes with an empty cache.
 check_vet() {
   go vet -tags integration,e2e,e2e_helm,e2e_argocd,faults ./... || fail "go vet"
 }
@@ -80,8 +79,8 @@ check_licenses() {
   local header file
   header=$(sed '1d;$d' hack/boilerplate.go.txt) # without the comment's marks
   while IFS= read -r file; do
-    # Shell and make write "# " before each line. A generator's build tag may
-    # stand before the header, hence the few lines of tolerance.
+    # Shell scripts and makefiles have "# " before each line. A generator can write
+    # a build tag before the header, hence the few lines of tolerance.
     if [[ $(head -n 22 "${file}" | sed 's/^# \{0,1\}//') != *"${header}"* ]]; then
       fail "${file} lacks the license header of hack/boilerplate.go.txt"
     fi
@@ -96,14 +95,14 @@ check_scripts() {
   done < <(files '*.sh' .ci/run)
 }
 
-# Offline there is no database to look things up in. That is no failure of the
-# change, and no success either: the last line says so.
+# Offline, the database is not available. This is neither a failure of the change
+# nor a success: the last line of the output says so.
 check_vulnerabilities() {
   local status=0
   hack/tools/vulncheck.sh || status=$?
   case ${status} in
     0) ;;
-    75) skipped+=("known vulnerabilities: the database cannot be reached; VULNCHECK=required makes that a failure") ;;
+    75) skipped+=("known vulnerabilities: the database cannot be reached; with VULNCHECK=required, this is a failure") ;;
     *) fail "known vulnerabilities" ;;
   esac
 }
@@ -129,8 +128,8 @@ if (( ${#failures[@]} > 0 )); then
   exit 1
 fi
 if (( ${#skipped[@]} > 0 )); then
-  printf '\nverify: good as far as it was checked, after %ds. NOT CHECKED:\n' "${SECONDS}"
+  printf '\nverify: all other checks passed after %ds. NOT CHECKED:\n' "${SECONDS}"
   printf '  %s\n' "${skipped[@]}"
   exit 0
 fi
-printf '\nverify: all good, after %ds\n' "${SECONDS}"
+printf '\nverify: all checks passed after %ds\n' "${SECONDS}"

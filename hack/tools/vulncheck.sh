@@ -12,16 +12,16 @@
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-# Looks for known vulnerabilities in what the controller-manager is built from,
-# with the govulncheck that hack/tools/govulncheck pins. What is accepted, and
-# why, stands in hack/tools/govulncheck/accepted.txt.
+# Checks the controller-manager and its dependencies for known vulnerabilities,
+# with the govulncheck that hack/tools/govulncheck pins. Accepted vulnerabilities
+# are listed, with reasons, in hack/tools/govulncheck/accepted.txt.
 #
-#   VULNDB=file:///path   a copy of the database instead of https://vuln.go.dev:
-#                         of its index and ID folders, or the bare OSV files
-#   VULNCHECK=required    fail when the database cannot be reached; GitHub Actions
-#                         imply it
-#   VULNCHECK=optional    say so and go on; exit status 75, which is neither
-#                         success nor a finding
+#   VULNDB=file:///path   use a copy of the database instead of https://vuln.go.dev:
+#                         its index and ID folders, or the bare OSV files
+#   VULNCHECK=required    fail if the database cannot be reached; the default in
+#                         GitHub Actions
+#   VULNCHECK=optional    report that and exit with status 75, which is neither
+#                         success nor a finding; the default elsewhere
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -35,7 +35,7 @@ fi
 
 scanner=$(go -C hack/tools/govulncheck tool -n govulncheck)
 
-# It prints when the database was updated, if it can be asked.
+# It prints when the database was updated, if it can reach the database.
 if ! "${scanner}" -db "${db}" -version | grep -q '^DB updated: '; then
   if [[ ${mode} == required ]]; then
     echo "the vulnerability database ${db} cannot be reached, and VULNCHECK is required" >&2
@@ -45,8 +45,7 @@ if ! "${scanner}" -db "${db}" -version | grep -q '^DB updated: '; then
   exit 75
 fi
 
-# It exits with 3 when it has found something, and with 0 or 3 alone when it has
-# looked.
+# It exits with 0 or 3 if the check ran, and with 3 if it found something.
 status=0
 report=$("${scanner}" -db "${db}" ./apis/... ./controllers/... ./cmd/...) || status=$?
 if (( status != 0 && status != 3 )); then
@@ -58,16 +57,16 @@ known=$(sed -n 's/^\(GO-[0-9-]*\) .*/\1/p' "${accepted}" | sort -u)
 new=$(comm -23 <(printf '%s\n' "${found}") <(printf '%s\n' "${known}") | sed '/^$/d')
 gone=$(comm -13 <(printf '%s\n' "${found}") <(printf '%s\n' "${known}") | sed '/^$/d')
 if (( status == 3 )) && [[ -z ${found} ]]; then
-  printf 'govulncheck found something, and this script does not understand what:\n%s\n' "${report}" >&2
+  printf 'govulncheck reported a finding that this script cannot parse:\n%s\n' "${report}" >&2
   exit 1
 fi
 if [[ -n ${gone} ]]; then
-  printf '%s names what is not found any more: remove\n%s\n' "${accepted}" "${gone}" >&2
+  printf '%s lists vulnerabilities that are no longer found; remove them:\n%s\n' "${accepted}" "${gone}" >&2
 fi
 if [[ -n ${new} ]]; then
-  # One line for each trace would be hundreds.
+  # One line per trace would be hundreds of lines.
   sed '/^      #/d; /Example traces found:$/d' <<<"${report}" >&2
-  printf 'not in %s:\n%s\n' "${accepted}" "${new}" >&2
+  printf 'vulnerabilities that are not in %s:\n%s\n' "${accepted}" "${new}" >&2
 fi
 [[ -z ${new}${gone} ]] || exit 1
 echo "no known vulnerability, except those in ${accepted}: ${known//$'\n'/ }"

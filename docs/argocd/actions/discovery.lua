@@ -1,4 +1,4 @@
--- What can be done with a DirectPropagation in Argo CD's user interface.
+-- The actions of a DirectPropagation in Argo CD's user interface.
 local suspended = obj.spec.suspension ~= nil and obj.spec.suspension.dispatching == true
 return {
   ["suspend"] = {["disabled"] = suspended},

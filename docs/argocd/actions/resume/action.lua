@@ -1,3 +1,3 @@
--- Changes travel again, those that have waited first.
+-- Resumes propagation, including changes that were held back.
 obj.spec.suspension = nil
 return obj

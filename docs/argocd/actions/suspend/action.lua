@@ -1,3 +1,3 @@
--- No change travels to any cluster from now on.
+-- Holds back all changes for all clusters.
 obj.spec.suspension = {dispatching = true}
 return obj
