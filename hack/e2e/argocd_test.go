@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // shopInGit is a Deployment and its DirectPropagation to both members.
@@ -92,7 +93,7 @@ func (ns *Namespace) membersRun(image, says string) func(context.Context) error 
 	return func(ctx context.Context) error {
 		for _, member := range members {
 			shop := &appsv1.Deployment{}
-			err := member.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "shop"}, shop)
+			err := member.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "shop"}, shop)
 			switch {
 			case image == "" && apierrors.IsNotFound(err):
 			case image == "" || err != nil:
@@ -100,12 +101,12 @@ func (ns *Namespace) membersRun(image, says string) func(context.Context) error 
 			case shop.Spec.Template.Spec.Containers[0].Image != image:
 				return fmt.Errorf("%s runs %s, not %s", member, shop.Spec.Template.Spec.Containers[0].Image, image)
 			default:
-				if err := isAvailable(shop); err != nil {
+				if err := testbed.IsAvailable(shop); err != nil {
 					return fmt.Errorf("%s: %w", member, err)
 				}
 			}
 			settings := &corev1.ConfigMap{}
-			err = member.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, settings)
+			err = member.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, settings)
 			switch {
 			case says == "" && apierrors.IsNotFound(err):
 			case says == "" || err != nil:
@@ -124,8 +125,8 @@ func (ns *Namespace) membersRun(image, says string) func(context.Context) error 
 // It runs before the parallel tests, because it stops what they need.
 func TestArgoCDWaves(t *testing.T) {
 	ns := newNamespace(t)
-	ns.noteWork(reference("apps/v1", "Deployment", "shop"))
-	ns.noteWork(reference("v1", "ConfigMap", "settings"))
+	ns.NoteWork(testbed.Reference("apps/v1", "Deployment", "shop"))
+	ns.NoteWork(testbed.Reference("v1", "ConfigMap", "settings"))
 	var app *Application
 	for _, wave := range []struct{ image, says, before string }{
 		{image: "nginx:1.27", says: "hello", before: ""},
@@ -144,13 +145,13 @@ func TestArgoCDWaves(t *testing.T) {
 		}
 		app.becomes("waiting for the settings", waits)
 		// The status says of member1 that it has them; that is not enough.
-		settings := configMap("settings", wave.says)
+		settings := testbed.ConfigMap("settings", wave.says)
 		settings.Namespace = ns.Name
-		ns.comeToRun(settings, member1)
-		ns.eventually("member1 has confirmed", func(context.Context) error {
+		ns.ComeToRun(settings, member1)
+		ns.Eventually("member1 has confirmed", func(context.Context) error {
 			object := named(&DirectPropagation{}, "settings")
 			ns.versionOf(object)
-			if row := rowOf(object, "member1"); row == nil || row.Applied != metav1.ConditionTrue {
+			if row := testbed.RowOf(object, "member1"); row.Applied != metav1.ConditionTrue {
 				return fmt.Errorf("its row is %+v", row)
 			}
 			return nil
@@ -180,7 +181,7 @@ func TestArgoCDWaves(t *testing.T) {
 func TestArgoCDDelivers(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	ns.noteWork(reference("apps/v1", "Deployment", "shop"))
+	ns.NoteWork(testbed.Reference("apps/v1", "Deployment", "shop"))
 	app := ns.newApplication(map[string]string{"shop.yaml": shopInGit("nginx:1.27", "0")}, ns.membersRun("nginx:1.27", ""))
 	app.Becomes("Healthy")
 	app.wasFirst("Progressing")
@@ -195,9 +196,9 @@ func TestArgoCDDelivers(t *testing.T) {
 	app.ClaimsNothing()
 	shop := named(&appsv1.Deployment{}, "shop")
 	shop.Namespace = ns.Name
-	changes(ns, shop, func(shop *appsv1.Deployment) { shop.Spec.Template.Spec.Containers[0].Image = "nginx:by-hand" })
+	testbed.Changes(ns.Namespace, shop, func(shop *appsv1.Deployment) { shop.Spec.Template.Spec.Containers[0].Image = "nginx:by-hand" })
 	byHand := shop.Generation
-	ns.eventually("Argo CD has mended the shop", func(ctx context.Context) error {
+	ns.Eventually("Argo CD has mended the shop", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(shop), shop); err != nil {
 			return err
 		}
@@ -207,11 +208,11 @@ func TestArgoCDDelivers(t *testing.T) {
 		return nil
 	})
 	object := &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "shop"}}
-	if err := change(t.Context(), karmada, object, func(object *DirectPropagation) { object.Spec.Clusters = targets("member1") }); err != nil {
+	if err := testbed.Change(t.Context(), karmada, object, func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets("member1") }); err != nil {
 		t.Fatal(err)
 	}
 	byHand = object.Generation
-	ns.eventually("Argo CD has mended the DirectPropagation", func(ctx context.Context) error {
+	ns.Eventually("Argo CD has mended the DirectPropagation", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
@@ -220,12 +221,12 @@ func TestArgoCDDelivers(t *testing.T) {
 		}
 		return nil
 	})
-	ns.eventually("the members run what is in Git", ns.membersRun("nginx:1.28", ""))
+	ns.Eventually("the members run what is in Git", ns.membersRun("nginx:1.28", ""))
 	app.Becomes("Healthy")
 
 	app.Commits(map[string]string{"shop.yaml": "", "settings.yaml": settingsInGit("hello", "0")}, ns.membersRun("", "hello"))
 	app.Becomes("Healthy")
-	ns.eventually("the members lack what is gone from Git", ns.membersRun("", "hello"))
+	ns.Eventually("the members lack what is gone from Git", ns.membersRun("", "hello"))
 	if err := karmada.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 		t.Errorf("the DirectPropagation that is gone from Git: %v", err)
 	}
@@ -234,7 +235,7 @@ func TestArgoCDDelivers(t *testing.T) {
 // nothingMore checks that Argo CD finds nothing to do, however closely it
 // looks, and that nobody writes anything for that.
 func (ns *Namespace) nothingMore(app *Application) {
-	ns.t.Helper()
+	ns.T.Helper()
 	before := app.Becomes("Healthy")
 	shop, object := named(&appsv1.Deployment{}, "shop"), named(&DirectPropagation{}, "shop")
 	versions := ns.versionOf(shop) + " " + ns.versionOf(object)
@@ -242,11 +243,11 @@ func (ns *Namespace) nothingMore(app *Application) {
 		app.looksAgain("hard")
 		after := app.Becomes("Healthy")
 		if len(after.History) != len(before.History) || after.OperationState.StartedAt != before.OperationState.StartedAt {
-			ns.t.Errorf("Argo CD has synced again with nothing to do:\nbefore: %v\nafter: %v", before, after)
+			ns.T.Errorf("Argo CD has synced again with nothing to do:\nbefore: %v\nafter: %v", before, after)
 		}
 	}
 	if now := ns.versionOf(shop) + " " + ns.versionOf(object); now != versions {
-		ns.t.Errorf("the Deployment and the DirectPropagation were of version %s, and are now of %s", versions, now)
+		ns.T.Errorf("the Deployment and the DirectPropagation were of version %s, and are now of %s", versions, now)
 	}
 }
 
@@ -266,7 +267,7 @@ func TestArgoCDBadImage(t *testing.T) {
 		t.Run(bad.name, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
-			ns.noteWork(reference("apps/v1", "Deployment", "shop"))
+			ns.NoteWork(testbed.Reference("apps/v1", "Deployment", "shop"))
 			ns.refuses(member1, bad.refuses, bad.field+`.containers.all(c, c.image != "nginx:bad")`)
 			app := ns.newApplication(map[string]string{"shop.yaml": shopInGit("nginx:1.27", "0")}, ns.membersRun("nginx:1.27", ""))
 			app.Becomes("Healthy")
@@ -275,9 +276,9 @@ func TestArgoCDBadImage(t *testing.T) {
 			app.Commits(map[string]string{"shop.yaml": shopInGit("nginx:bad", "0")}, never)
 			app.Becomes("Progressing")
 			object := &DirectPropagation{}
-			ns.eventually("it has lasted", func(context.Context) error {
+			ns.Eventually("it has lasted", func(context.Context) error {
 				ns.versionOf(named(object, "shop"))
-				row := rowOf(object, "member1")
+				row := testbed.RowOf(object, "member1")
 				if trouble := time.Since(row.LastTransitionTime.Time); trouble < (patienceInTests+1)*time.Second || row.Reason == propagationv1alpha1.ReasonApplied {
 					return fmt.Errorf("the row is %+v since %v", row, trouble)
 				}
@@ -305,7 +306,7 @@ func TestArgoCDBadImage(t *testing.T) {
 // refuses has a member refuse objects of this namespace that do not satisfy a
 // CEL expression, as a company's policy would.
 func (ns *Namespace) refuses(member *Member, resource, unless string) {
-	ns.t.Helper()
+	ns.T.Helper()
 	group := ""
 	if resource == "deployments" {
 		group = "apps"
@@ -331,24 +332,24 @@ func (ns *Namespace) refuses(member *Member, resource, unless string) {
 		},
 	}
 	for _, object := range []client.Object{policy, binding} {
-		if err := member.client.Create(ns.ctx, object); err != nil {
-			ns.t.Fatalf("%s: creating %s: %v", member, describeObject(object), err)
+		if err := member.Create(ns.Ctx, object); err != nil {
+			ns.T.Fatalf("%s: creating %s: %v", member, testbed.Describe(object), err)
 		}
-		ns.t.Cleanup(func() {
-			if err := member.client.Delete(context.Background(), object); err != nil {
-				ns.t.Errorf("%s: deleting %s: %v", member, describeObject(object), err)
+		ns.T.Cleanup(func() {
+			if err := member.Delete(context.Background(), object); err != nil {
+				ns.T.Errorf("%s: deleting %s: %v", member, testbed.Describe(object), err)
 			}
 		})
 	}
 	// A policy is in force a moment after it was created.
-	probe := deployment("probe", "nginx:bad", 1)
+	probe := testbed.Deployment("probe", "nginx:bad", 1)
 	probe.Namespace = ns.Name
 	var object client.Object = probe
 	if resource == "pods" {
 		object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "probe"}, Spec: probe.Spec.Template.Spec}
 	}
-	ns.eventually(member.Name+" refuses", func(ctx context.Context) error {
-		err := member.client.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
+	ns.Eventually(member.Name+" refuses", func(ctx context.Context) error {
+		err := member.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "images must be good") {
 			return fmt.Errorf("it does not: %w", err)
 		}

@@ -28,6 +28,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // 100 DirectPropagations come and go in a hurry, most of them before they
@@ -36,29 +38,29 @@ func TestPropagationsComeAndGoInAHurry(t *testing.T) {
 	t.Parallel()
 	const lanes, cycles = 10, 10
 	ns := newNamespace(t)
-	pauses := seeded(t)
+	pauses := bed.Seeded(t)
 	seeds := make([]uint64, lanes)
 	for lane := range seeds {
-		ns.Has(configMap(fmt.Sprintf("settings-%d", lane), "for a moment"))
-		ns.noteWork(reference("v1", "ConfigMap", fmt.Sprintf("settings-%d", lane)))
+		ns.Has(testbed.ConfigMap(fmt.Sprintf("settings-%d", lane), "for a moment"))
+		ns.NoteWork(testbed.Reference("v1", "ConfigMap", fmt.Sprintf("settings-%d", lane)))
 		seeds[lane] = pauses.Uint64()
 	}
-	err := inParallel(lanes, func(lane int) error {
+	err := testbed.InParallel(lanes, func(lane int) error {
 		numbers := rand.New(rand.NewPCG(seeds[lane], 0))
 		name := fmt.Sprintf("settings-%d", lane)
 		for cycle := range cycles {
-			object := directPropagation(ns.Name, name, reference("v1", "ConfigMap", name), "member1", "member2")
-			if err := comesAndGoes(ns.ctx, object, numbers); err != nil {
+			object := testbed.NewDirectPropagation(ns.Name, name, testbed.Reference("v1", "ConfigMap", name), "member1", "member2")
+			if err := comesAndGoes(ns.Ctx, object, numbers); err != nil {
 				return fmt.Errorf("lane %d, cycle %d: %w", lane, cycle, err)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, ns.dump())
+		t.Fatalf("%v\n%s", err, ns.Dump())
 	}
-	ns.eventually("nothing is left", ns.isClean)
-	ns.throughout(5*time.Second, "nothing comes back", ns.isClean)
+	ns.Eventually("nothing is left", ns.IsClean)
+	ns.Throughout(5*time.Second, "nothing comes back", ns.IsClean)
 }
 
 // 100 times a resource is deleted and made again, most times before the last
@@ -68,30 +70,30 @@ func TestResourcesComeAndGoInAHurry(t *testing.T) {
 	t.Parallel()
 	const lanes, cycles = 10, 10
 	ns := newNamespace(t)
-	pauses := seeded(t)
+	pauses := bed.Seeded(t)
 	seeds := make([]uint64, lanes)
 	propagations := make([]*Propagation, lanes)
 	for lane := range seeds {
 		name := fmt.Sprintf("settings-%d", lane)
-		propagations[lane] = ns.Propagates(name, configMap(name, "")).To(member1, member2)
+		propagations[lane] = ns.Propagates(name, testbed.ConfigMap(name, "")).To(member1, member2)
 		seeds[lane] = pauses.Uint64()
 	}
-	err := inParallel(lanes, func(lane int) error {
+	err := testbed.InParallel(lanes, func(lane int) error {
 		numbers := rand.New(rand.NewPCG(seeds[lane], 0))
 		for cycle := range cycles {
-			settings := configMap(fmt.Sprintf("settings-%d", lane), fmt.Sprintf("cycle %d", cycle))
+			settings := testbed.ConfigMap(fmt.Sprintf("settings-%d", lane), fmt.Sprintf("cycle %d", cycle))
 			settings.Namespace = ns.Name
-			if err := comesAndGoes(ns.ctx, settings, numbers); err != nil {
+			if err := comesAndGoes(ns.Ctx, settings, numbers); err != nil {
 				return fmt.Errorf("lane %d, cycle %d: %w", lane, cycle, err)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, ns.dump())
+		t.Fatalf("%v\n%s", err, ns.Dump())
 	}
 	for _, p := range propagations {
-		ns.Has(configMap(p.Name, "here to stay"))
+		ns.Has(testbed.ConfigMap(p.Name, "here to stay"))
 	}
 	for _, p := range propagations {
 		p.BecomesReady()
@@ -102,16 +104,16 @@ func TestResourcesComeAndGoInAHurry(t *testing.T) {
 // until it is gone.
 func comesAndGoes(ctx context.Context, object client.Object, numbers *rand.Rand) error {
 	if err := karmada.Create(ctx, object); err != nil {
-		return fmt.Errorf("creating %s: %w", describeObject(object), err)
+		return fmt.Errorf("creating %s: %w", testbed.Describe(object), err)
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(moment(numbers)):
 	}
 	if err := karmada.Delete(ctx, object); err != nil {
-		return fmt.Errorf("deleting %s: %w", describeObject(object), err)
+		return fmt.Errorf("deleting %s: %w", testbed.Describe(object), err)
 	}
-	return awaits(ctx, describeObject(object)+" is gone", func(ctx context.Context) error {
+	return bed.Await(ctx, testbed.Describe(object)+" is gone", func(ctx context.Context) error {
 		left, _ := object.DeepCopyObject().(client.Object)
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), left); !apierrors.IsNotFound(err) {
 			return errors.Join(errors.New("it is there"), err)

@@ -35,6 +35,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // takenUpWithin is how soon a resource is taken up that somebody else has let
@@ -53,7 +54,7 @@ func TestTwoWantOneResource(t *testing.T) {
 		t.Run(disputed.Mode, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
-			settings := configMap("settings", "wanted twice")
+			settings := testbed.ConfigMap("settings", "wanted twice")
 			ns.Has(settings)
 			first := ns.Propagates("first", settings).To(disputed)
 			first.BecomesReady()
@@ -61,11 +62,11 @@ func TestTwoWantOneResource(t *testing.T) {
 			message := conflictWith("DirectPropagation " + ns.Name + "/first")
 			second.RowSays(disputed.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict, message)
 			second.Says(propagationv1alpha1.ReasonConflict, fmt.Sprintf("1 of 2 clusters ready; %s: %s", disputed.Name, message))
-			ns.nowRun(settings, members...)
+			ns.NowRun(settings, members...)
 			ns.staysQuiet(10 * time.Second)
 
 			// The holder goes on to work as if there were no other.
-			changes(ns, settings, saying("something new"))
+			testbed.Changes(ns.Namespace, settings, testbed.Saying("something new"))
 			first.BecomesReady()
 
 			freed := time.Now()
@@ -83,25 +84,25 @@ func TestTwoWantOneResource(t *testing.T) {
 func TestPolicyIsFirst(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "by policy")
+	settings := testbed.ConfigMap("settings", "by policy")
 	ns.Has(settings)
-	ns.noteWork(referenceTo(settings))
+	ns.NoteWork(testbed.ReferenceTo(settings))
 	policy := ns.hasPolicyFor(settings)
-	ns.comeToRun(settings, members...)
+	ns.ComeToRun(settings, members...)
 	p := ns.Propagates("settings", settings).To(member1, member2)
 	ns.isHeldByPolicy(p)
 	ns.staysQuiet(10 * time.Second)
-	changes(ns, settings, saying("by policy, changed"))
-	ns.comeToRun(settings, members...)
+	testbed.Changes(ns.Namespace, settings, testbed.Saying("by policy, changed"))
+	ns.ComeToRun(settings, members...)
 
 	// Going away, it touches nothing of the policy's.
 	p.IsDeleted()
-	ns.throughout(3*time.Second, "the members run what the policy propagates", func(ctx context.Context) error { return run(ctx, settings, members...) })
+	ns.Throughout(3*time.Second, "the members run what the policy propagates", func(ctx context.Context) error { return testbed.Run(ctx, settings, members...) })
 
 	p = ns.Propagates("settings", settings).To(member1, member2)
 	ns.isHeldByPolicy(p)
 	ns.policyLetsGo(policy, settings)
-	p.isTakenUp()
+	isTakenUp(p)
 }
 
 // A policy takes over what is propagated directly: Karmada asks nobody. That
@@ -109,35 +110,35 @@ func TestPolicyIsFirst(t *testing.T) {
 func TestPolicyComesLater(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "direct")
+	settings := testbed.ConfigMap("settings", "direct")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).To(member1, member2)
 	p.BecomesReady()
 	policy := ns.hasPolicyFor(settings)
 	ns.isHeldByPolicy(p)
 	ns.staysQuiet(10 * time.Second)
-	ns.nowRun(settings, members...)
+	ns.NowRun(settings, members...)
 	ns.policyLetsGo(policy, settings)
-	p.isTakenUp()
+	isTakenUp(p)
 }
 
-func (p *Propagation) isTakenUp() {
-	p.ns.t.Helper()
+func isTakenUp(p *Propagation) {
+	p.NS.T.Helper()
 	freed := time.Now()
 	p.BecomesReady()
 	if took := time.Since(freed); took > takenUpWithin {
-		p.ns.t.Errorf("it took %v to take up what was let go of", took)
+		p.NS.T.Errorf("it took %v to take up what was let go of", took)
 	}
 }
 
 // hasPolicyFor makes a policy that propagates a ConfigMap to all members.
 func (ns *Namespace) hasPolicyFor(resource *corev1.ConfigMap) *policyv1alpha1.PropagationPolicy {
-	ns.t.Helper()
+	ns.T.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "policy"},
 		Spec: policyv1alpha1.PropagationSpec{
 			ResourceSelectors: []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "ConfigMap", Name: resource.Name}},
-			Placement:         policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ClusterNames: namesOf(members)}},
+			Placement:         policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ClusterNames: testbed.NamesOf(members)}},
 		},
 	}
 	ns.Has(policy)
@@ -146,7 +147,7 @@ func (ns *Namespace) hasPolicyFor(resource *corev1.ConfigMap) *policyv1alpha1.Pr
 
 // isHeldByPolicy waits until every row names the policy.
 func (ns *Namespace) isHeldByPolicy(p *Propagation) {
-	ns.t.Helper()
+	ns.T.Helper()
 	message := conflictWith("PropagationPolicy " + ns.Name + "/policy")
 	for _, member := range members {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict, message)
@@ -157,9 +158,9 @@ func (ns *Namespace) isHeldByPolicy(p *Propagation) {
 // policyLetsGo deletes a policy and the binding that Karmada leaves behind,
 // and waits until the binding's Works are gone or somebody else's.
 func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy, resource client.Object) {
-	ns.t.Helper()
+	ns.T.Helper()
 	ns.Loses(policy)
-	ns.eventually("the policy has let go of the resource", func(ctx context.Context) error {
+	ns.Eventually("the policy has let go of the resource", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(resource), resource); err != nil {
 			return err
 		}
@@ -168,9 +169,9 @@ func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy, reso
 		}
 		return nil
 	})
-	named := referenceTo(resource)
+	named := testbed.ReferenceTo(resource)
 	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: names.GenerateBindingName(named.Kind, named.Name)}}
-	ns.eventually("the binding is gone", func(ctx context.Context) error {
+	ns.Eventually("the binding is gone", func(ctx context.Context) error {
 		if err := karmada.Delete(ctx, binding.DeepCopy()); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %v", err)
 		}
@@ -181,21 +182,21 @@ func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy, reso
 // staysQuiet waits until the controller has nothing more to write for the
 // namespace, and checks that this lasts.
 func (ns *Namespace) staysQuiet(duration time.Duration) {
-	ns.t.Helper()
+	ns.T.Helper()
 	ns.comesToRest()
-	mark := auditing.mark()
-	ns.throughout(duration, "nothing is written", func(context.Context) error { return noneOf(auditing.since(mark, ns.isOurs)) })
+	mark := time.Now()
+	ns.Throughout(duration, "nothing is written", func(context.Context) error { return noneOf(bed.Audit.Since(mark, ns.IsOurs)) })
 }
 
 // comesToRest waits until the controller has written nothing for some
 // seconds: longer than it ever holds a status back or polls.
 func (ns *Namespace) comesToRest() {
-	ns.t.Helper()
+	ns.T.Helper()
 	const rest = 4 * time.Second
-	mark, since := auditing.mark(), time.Now()
-	ns.eventually("the controller comes to rest", func(context.Context) error {
-		if err := noneOf(auditing.since(mark, ns.isOurs)); err != nil {
-			mark, since = auditing.mark(), time.Now()
+	mark, since := time.Now(), time.Now()
+	ns.Eventually("the controller comes to rest", func(context.Context) error {
+		if err := noneOf(bed.Audit.Since(mark, ns.IsOurs)); err != nil {
+			mark, since = time.Now(), time.Now()
 			return err
 		}
 		if quiet := time.Since(since); quiet < rest {
@@ -205,9 +206,9 @@ func (ns *Namespace) comesToRest() {
 	})
 }
 
-func noneOf(written []call) error {
+func noneOf(written []testbed.Write) error {
 	if len(written) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d writes:\n%s", len(written), listing(written))
+	return fmt.Errorf("%d writes:\n%s", len(written), testbed.Listing(written))
 }

@@ -31,6 +31,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // operation is something that a user does, and that the controller is killed
@@ -44,12 +47,12 @@ type operation struct {
 }
 
 var operations = []operation{
-	{"create", 4, lane{}, lane{clusters: namesOf(members), says: "version 1"}},
-	{"change", 5, lane{clusters: namesOf(members), says: "version 1"}, lane{clusters: namesOf(members), says: "version 2"}},
-	{"add a cluster", 2, lane{clusters: namesOf(members[:1]), says: "version 1"}, lane{clusters: namesOf(members), says: "version 1"}},
-	{"remove the push cluster", 2, lane{clusters: namesOf(members), says: "version 1"}, lane{clusters: namesOf(members[1:]), says: "version 1"}},
-	{"remove the pull cluster", 2, lane{clusters: namesOf(members), says: "version 1"}, lane{clusters: namesOf(members[:1]), says: "version 1"}},
-	{"delete", 3, lane{clusters: namesOf(members), says: "version 1"}, lane{says: "version 1"}},
+	{"create", 4, lane{}, lane{clusters: testbed.NamesOf(members), says: "version 1"}},
+	{"change", 5, lane{clusters: testbed.NamesOf(members), says: "version 1"}, lane{clusters: testbed.NamesOf(members), says: "version 2"}},
+	{"add a cluster", 2, lane{clusters: testbed.NamesOf(members[:1]), says: "version 1"}, lane{clusters: testbed.NamesOf(members), says: "version 1"}},
+	{"remove the push cluster", 2, lane{clusters: testbed.NamesOf(members), says: "version 1"}, lane{clusters: testbed.NamesOf(members[1:]), says: "version 1"}},
+	{"remove the pull cluster", 2, lane{clusters: testbed.NamesOf(members), says: "version 1"}, lane{clusters: testbed.NamesOf(members[:1]), says: "version 1"}},
+	{"delete", 3, lane{clusters: testbed.NamesOf(members), says: "version 1"}, lane{says: "version 1"}},
 }
 
 // The controller is killed at every write that an operation takes: the write
@@ -74,25 +77,25 @@ func TestKilledAtEveryWrite(t *testing.T) {
 // survivesKill kills the controller at the n-th write of an operation, before
 // the operation if that is 0. It tells whether there were so many.
 func (ns *Namespace) survivesKill(operation operation, at int) bool {
-	ns.t.Helper()
+	ns.T.Helper()
 	state := operation.from.named(ns, fmt.Sprintf("settings-%d", at))
-	if err := state.brings(ns.ctx); err != nil {
-		ns.t.Fatal(err)
+	if err := state.brings(ns.Ctx); err != nil {
+		ns.T.Fatal(err)
 	}
-	ns.eventually("the operation can begin", state.isReached)
+	ns.Eventually("the operation can begin", state.isReached)
 	aim := operation.to.named(ns, state.name)
 	fired := true
 	if at == 0 {
-		manager.kill()
-		if err := aim.brings(ns.ctx); err != nil {
-			ns.t.Fatal(err)
+		bed.Controller.Kill()
+		if err := aim.brings(ns.Ctx); err != nil {
+			ns.T.Fatal(err)
 		}
 	} else {
-		sprung := auditing.set(&trap{At: at, Forward: true, Spring: manager.kill})
-		if err := aim.brings(ns.ctx); err != nil {
-			ns.t.Fatal(err)
+		sprung := bed.Audit.Set(&testbed.Trap{At: at, Forward: true, Spring: bed.Controller.Kill})
+		if err := aim.brings(ns.Ctx); err != nil {
+			ns.T.Fatal(err)
 		}
-		ns.eventually("the controller is killed, or the operation is over", func(ctx context.Context) error {
+		ns.Eventually("the controller is killed, or the operation is over", func(ctx context.Context) error {
 			select {
 			case <-sprung:
 				return nil
@@ -100,16 +103,16 @@ func (ns *Namespace) survivesKill(operation operation, at int) bool {
 				return aim.isReached(ctx)
 			}
 		})
-		if fired = auditing.disarm(); fired {
+		if fired = bed.Audit.Disarm(); fired {
 			<-sprung
 		}
 	}
 	if fired {
-		if err := manager.start(); err != nil {
-			ns.t.Fatal(err)
+		if err := bed.Controller.Start(); err != nil {
+			ns.T.Fatal(err)
 		}
 	}
-	ns.eventually(fmt.Sprintf("%q is over, killed at write %d", operation.name, at), aim.isReached)
+	ns.Eventually(fmt.Sprintf("%q is over, killed at write %d", operation.name, at), aim.isReached)
 	return fired
 }
 
@@ -118,11 +121,11 @@ func (ns *Namespace) survivesKill(operation operation, at int) bool {
 func TestKilledAtRandomMoments(t *testing.T) {
 	const lanes, rounds = 8, 8
 	ns := newNamespace(t)
-	numbers := seeded(t)
+	numbers := bed.Seeded(t)
 	states := make([]lane, lanes)
 	for i := range states {
-		states[i] = lane{clusters: namesOf(members), says: "version 0"}.named(ns, fmt.Sprintf("settings-%d", i))
-		if err := states[i].brings(ns.ctx); err != nil {
+		states[i] = lane{clusters: testbed.NamesOf(members), says: "version 0"}.named(ns, fmt.Sprintf("settings-%d", i))
+		if err := states[i].brings(ns.Ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,16 +136,16 @@ func TestKilledAtRandomMoments(t *testing.T) {
 		pause := time.Duration(numbers.IntN(1500)) * time.Millisecond
 		killed := make(chan struct{})
 		time.AfterFunc(pause, func() {
-			manager.kill()
+			bed.Controller.Kill()
 			close(killed)
 		})
-		err := inParallel(lanes, func(i int) error { return states[i].brings(ns.ctx) })
+		err := testbed.InParallel(lanes, func(i int) error { return states[i].brings(ns.Ctx) })
 		<-killed
-		if err = errors.Join(err, manager.start()); err != nil {
+		if err = errors.Join(err, bed.Controller.Start()); err != nil {
 			t.Fatal(err)
 		}
 		for i := range states {
-			ns.eventually(fmt.Sprintf("%s is as wanted in round %d, killed after %v", states[i], round, pause), states[i].isReached)
+			ns.Eventually(fmt.Sprintf("%s is as wanted in round %d, killed after %v", states[i], round, pause), states[i].isReached)
 		}
 	}
 }
@@ -158,7 +161,7 @@ type lane struct {
 
 func (l lane) named(ns *Namespace, name string) lane {
 	l.ns, l.name = ns, name
-	ns.noteWork(reference("v1", "ConfigMap", name))
+	ns.NoteWork(testbed.Reference("v1", "ConfigMap", name))
 	return l
 }
 
@@ -175,43 +178,43 @@ func (l lane) next(numbers *rand.Rand, round int) lane {
 		if len(l.clusters) > 0 {
 			l.clusters = nil
 		} else {
-			l.clusters = namesOf(members)
+			l.clusters = testbed.NamesOf(members)
 		}
 	}
 	return l
 }
 
 func (l lane) settings() *corev1.ConfigMap {
-	settings := configMap(l.name, l.says)
+	settings := testbed.ConfigMap(l.name, l.says)
 	settings.Namespace = l.ns.Name
 	return settings
 }
 
 func (l lane) object() *DirectPropagation {
-	return directPropagation(l.ns.Name, l.name, referenceTo(l.settings()), l.clusters...)
+	return testbed.NewDirectPropagation(l.ns.Name, l.name, testbed.ReferenceTo(l.settings()), l.clusters...)
 }
 
 // brings tells the control plane what is wanted.
 func (l lane) brings(ctx context.Context) error {
 	if l.says != "" {
-		if err := put(ctx, l.settings(), saying(l.says)); err != nil {
+		if err := put(ctx, l.settings(), testbed.Saying(l.says)); err != nil {
 			return err
 		}
 	}
 	if len(l.clusters) == 0 {
 		return client.IgnoreNotFound(karmada.Delete(ctx, l.object()))
 	}
-	return put(ctx, l.object(), func(object *DirectPropagation) { object.Spec.Clusters = targets(l.clusters...) })
+	return put(ctx, l.object(), func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets(l.clusters...) })
 }
 
 // put creates an object, or changes the one that is there.
 func put[T client.Object](ctx context.Context, object T, mutate func(T)) error {
 	err := karmada.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
-		return change(ctx, karmada, object, mutate)
+		return testbed.Change(ctx, karmada, object, mutate)
 	}
 	if err != nil {
-		return fmt.Errorf("creating %s: %w", describeObject(object), err)
+		return fmt.Errorf("creating %s: %w", testbed.Describe(object), err)
 	}
 	return nil
 }
@@ -225,15 +228,15 @@ func (l lane) isReached(ctx context.Context) error {
 	settings := l.settings()
 	for _, member := range members {
 		if slices.Contains(l.clusters, member.Name) {
-			if err := member.runs(ctx, settings); err != nil {
+			if err := member.Runs(ctx, settings); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := member.lacks(ctx, settings); err != nil {
+		if err := member.Lacks(ctx, settings); err != nil {
 			return err
 		}
-		if _, err := l.ns.work(ctx, settings, member); !apierrors.IsNotFound(err) {
+		if _, err := l.ns.Work(ctx, settings, member); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Work on %s is there (reading it: %v)", member, err)
 		}
 	}
@@ -252,15 +255,15 @@ func (l lane) isReported(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading DirectPropagation %s: %w", l.name, err)
 	}
-	resource, err := l.ns.resourceOf(ctx, object)
+	resource, err := l.ns.ResourceOf(ctx, object)
 	if err != nil {
 		return err
 	}
-	revision, err := revisionOf(resource)
+	revision, err := testbed.RevisionOf(propagationv1alpha1.ConflictAbort, resource)
 	if err != nil {
 		return err
 	}
-	if err := isReady(object, object.Generation, revision); err != nil {
+	if err := testbed.IsReady(object, object.Generation, revision); err != nil {
 		return err
 	}
 	if len(object.Status.Clusters) != len(l.clusters) || slices.ContainsFunc(object.Status.Conditions, isTrouble) {

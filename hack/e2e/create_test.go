@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // A ConfigMap goes to both members. A change goes there too, and Ready is
@@ -38,28 +40,28 @@ import (
 func TestConfigMapTravels(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "version 1")
+	settings := testbed.ConfigMap("settings", "version 1")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).To(member1, member2)
-	truth := p.hasWitness(settings, versionOfConfigMap)
+	truth := hasWitness(p, settings, versionOfConfigMap)
 	for version := 1; version <= 5; version++ {
 		if version > 1 {
-			changes(ns, settings, saying(fmt.Sprintf("version %d", version)))
+			testbed.Changes(ns.Namespace, settings, testbed.Saying(fmt.Sprintf("version %d", version)))
 		}
-		if err := truth.knows(p.ns.revisionNow(settings), version); err != nil {
+		if err := truth.knows(p.NS.Revision(settings), version); err != nil {
 			t.Fatal(err)
 		}
-		before := p.latest()
+		before := p.Latest()
 		p.BecomesReady()
 		if version > 1 {
-			p.wasNotReadySince(before)
+			p.WasNotReadySince(before)
 		}
 	}
 	truth.holds(t, nil)
 
 	p.IsDeleted()
-	ns.eventually("nothing is left", ns.isClean)
-	ns.eventually("the resource itself is untouched", func(ctx context.Context) error {
+	ns.Eventually("nothing is left", ns.IsClean)
+	ns.Eventually("the resource itself is untouched", func(ctx context.Context) error {
 		return karmada.Get(ctx, client.ObjectKeyFromObject(settings), settings)
 	})
 }
@@ -70,26 +72,26 @@ func TestConfigMapTravels(t *testing.T) {
 func TestDeploymentIsHealthyOnlyWhenAvailable(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	web := deployment("web", "web:1", 3)
+	web := testbed.Deployment("web", "web:1", 3)
 	// Long enough to tell a report on the last version from one on this.
 	web.Spec.MinReadySeconds = 2
 	ns.Has(web)
 	p := ns.Propagates("web", web).To(member1, member2)
-	truth := p.hasWitness(web, versionOfDeployment)
+	truth := hasWitness(p, web, versionOfDeployment)
 	learn := func(version int) {
 		t.Helper()
-		if err := truth.knows(ns.revisionNow(web), version); err != nil {
+		if err := truth.knows(ns.Revision(web), version); err != nil {
 			t.Fatal(err)
 		}
 	}
 	learn(1)
 	p.BecomesReady()
 
-	changes(ns, web, func(web *appsv1.Deployment) { web.Spec.Template.Spec.Containers[0].Image = "web:2" })
+	testbed.Changes(ns.Namespace, web, func(web *appsv1.Deployment) { web.Spec.Template.Spec.Containers[0].Image = "web:2" })
 	learn(2)
 	p.BecomesReady()
 
-	changes(ns, web, func(web *appsv1.Deployment) {
+	testbed.Changes(ns.Namespace, web, func(web *appsv1.Deployment) {
 		web.Spec.Template.Spec.Containers[0].Image = "web:3"
 		web.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "none"}
 	})
@@ -99,7 +101,7 @@ func TestDeploymentIsHealthyOnlyWhenAvailable(t *testing.T) {
 	}
 	p.Says(propagationv1alpha1.ReasonUnhealthy, "0 of 2 clusters ready; member1: "+unhealthy+"1 of 3 replicas updated, 3 available")
 
-	changes(ns, web, func(web *appsv1.Deployment) {
+	testbed.Changes(ns.Namespace, web, func(web *appsv1.Deployment) {
 		web.Spec.Template.Spec.Containers[0].Image = "web:4"
 		web.Spec.Template.Spec.NodeSelector = nil
 	})
@@ -115,7 +117,7 @@ func healthIsEarned(heard claim) error {
 		return nil
 	}
 	found, _ := heard.found.(*appsv1.Deployment)
-	return isAvailable(found)
+	return testbed.IsAvailable(found)
 }
 
 // A cluster that joins the list gets the resource, one that leaves it loses
@@ -127,12 +129,12 @@ func TestClustersComeAndGo(t *testing.T) {
 		t.Run("first "+first.Mode, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
-			settings := configMap("settings", "for whoever is named")
+			settings := testbed.ConfigMap("settings", "for whoever is named")
 			ns.Has(settings)
 			p := ns.Propagates("settings", settings).To(first)
 			p.BecomesReady()
-			ns.now("the other member lacks it", func(ctx context.Context) error { return second.lacks(ctx, settings) })
-			work, err := ns.work(ns.ctx, settings, first)
+			ns.Now("the other member lacks it", func(ctx context.Context) error { return second.Lacks(ctx, settings) })
+			work, err := ns.Work(ns.Ctx, settings, first)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,11 +143,11 @@ func TestClustersComeAndGo(t *testing.T) {
 			p.BecomesReady()
 			p.MovesTo(second)
 			p.BecomesReady()
-			ns.comeToLack(settings, first)
-			ns.nowRun(settings, second)
+			ns.ComeToLack(settings, first)
+			ns.NowRun(settings, second)
 			p.MovesTo(first, second)
 			p.BecomesReady()
-			again, err := ns.work(ns.ctx, settings, first)
+			again, err := ns.Work(ns.Ctx, settings, first)
 			if err != nil || again.UID == work.UID {
 				t.Fatalf("the Work of %s is the old one (%v)", first, err)
 			}
@@ -158,35 +160,35 @@ func TestClustersComeAndGo(t *testing.T) {
 func TestAnotherResourceIsNamed(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	before, after := configMap("before", "old"), configMap("after", "new")
+	before, after := testbed.ConfigMap("before", "old"), testbed.ConfigMap("after", "new")
 	ns.Has(before)
 	ns.Has(after)
 	p := ns.Propagates("settings", before).To(member1, member2)
 	p.BecomesReady()
 
-	mark := auditing.mark()
-	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = referenceTo(after) })
+	mark := time.Now()
+	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = testbed.ReferenceTo(after) })
 	p.BecomesReady()
-	ns.comeToLack(before, members...)
-	ns.nowRun(after, members...)
+	ns.ComeToLack(before, members...)
+	ns.NowRun(after, members...)
 	created := 0
-	for _, call := range auditing.since(mark, ns.isOurs) {
+	for _, call := range bed.Audit.Since(mark, ns.IsOurs) {
 		switch {
 		case call.Resource == "works" && call.Verb == "create":
 			created++
 		case call.Resource == "works" && call.Verb == "delete" && created < len(members):
-			t.Errorf("a Work was deleted when %d of %d new ones were written:\n%s", created, len(members), listing(auditing.since(mark, ns.isOurs)))
+			t.Errorf("a Work was deleted when %d of %d new ones were written:\n%s", created, len(members), testbed.Listing(bed.Audit.Since(mark, ns.IsOurs)))
 		}
 	}
 
 	// One that does not exist yet takes nothing away.
-	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = reference("v1", "ConfigMap", "later") })
+	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = testbed.Reference("v1", "ConfigMap", "later") })
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, fmt.Sprintf("ConfigMap %s/later does not exist in the Karmada control plane", ns.Name))
-	ns.nowRun(after, members...)
-	later := configMap("later", "at last")
+	ns.NowRun(after, members...)
+	later := testbed.ConfigMap("later", "at last")
 	ns.Has(later)
 	p.BecomesReady()
-	ns.comeToLack(after, members...)
+	ns.ComeToLack(after, members...)
 }
 
 func versionOfConfigMap(object client.Object) int {

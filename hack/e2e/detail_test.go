@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // unhealthy begins the message of a row that is not healthy.
@@ -39,7 +40,7 @@ const unhealthy = "the cluster runs the current revision and reports it not heal
 func TestRowSaysWhyItIsNotHealthy(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	web := deployment("web", "web:1", 3)
+	web := testbed.Deployment("web", "web:1", 3)
 	web.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "none"}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
 	claim.Spec.StorageClassName = ptr.To("none")
@@ -83,9 +84,9 @@ func readySince(object *DirectPropagation) string {
 func TestRowNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings, foreign := configMap("settings", "the control plane's"), configMap("settings", "the member's own")
+	settings, foreign := testbed.ConfigMap("settings", "the control plane's"), testbed.ConfigMap("settings", "the member's own")
 	foreign.Namespace = ns.Name
-	if err := member1.client.Create(ns.ctx, foreign); err != nil {
+	if err := member1.Create(ns.Ctx, foreign); err != nil {
 		t.Fatal(err)
 	}
 	ns.Has(settings)

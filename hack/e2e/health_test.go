@@ -33,6 +33,7 @@ import (
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // Replicas and overriders change what members run, but not the generation of the
@@ -41,12 +42,12 @@ import (
 func TestHealthFollowsWhatDiffers(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	web := deployment("web", "web:1", 1)
+	web := testbed.Deployment("web", "web:1", 1)
 	// Long enough to tell a report on the old content from one on the new.
 	web.Spec.MinReadySeconds = 2
 	ns.Has(web)
 	p := ns.Propagates("web", web).To(members...)
-	truth := p.hasWitness(web, func(object client.Object) int {
+	truth := hasWitness(p, web, func(object client.Object) int {
 		found, _ := object.(*appsv1.Deployment)
 		return 10*versionOfDeployment(found) + int(*found.Spec.Replicas)
 	})
@@ -69,7 +70,7 @@ func TestHealthFollowsWhatDiffers(t *testing.T) {
 			})
 		}
 		began := time.Now()
-		revision = p.becomesReadyAfter(revision)
+		revision = becomesReadyAfter(p, revision)
 		t.Logf("version %d was Ready after %v", change.version, time.Since(began).Round(100*time.Millisecond))
 		if err := truth.knows(revision, change.version); err != nil {
 			t.Fatal(err)
@@ -80,12 +81,12 @@ func TestHealthFollowsWhatDiffers(t *testing.T) {
 
 // becomesReadyAfter waits until Ready is True with another revision than the one
 // before, the same everywhere, and returns it.
-func (p *Propagation) becomesReadyAfter(before string) string {
-	p.ns.t.Helper()
+func becomesReadyAfter(p *Propagation, before string) string {
+	p.NS.T.Helper()
 	state := p.Becomes("is Ready with another revision than "+before, func(object *DirectPropagation) error {
 		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != object.Generation {
-			return fmt.Errorf("Ready is %s", say(ready))
+			return fmt.Errorf("Ready is %s", testbed.Say(ready))
 		}
 		for _, row := range object.Status.Clusters {
 			if row.Revision == before || row.Revision != object.Status.Clusters[0].Revision {

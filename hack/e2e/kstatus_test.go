@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // verdict is what kstatus, by which Flux and others judge, says of an object.
@@ -45,8 +46,8 @@ func verdict(object *DirectPropagation) (*status.Result, error) {
 }
 
 // judges waits until kstatus says something of the object.
-func (p *Propagation) judges(want status.Status) {
-	p.ns.t.Helper()
+func judges(p *Propagation, want status.Status) {
+	p.NS.T.Helper()
 	p.Becomes(fmt.Sprintf("is %s to kstatus", want), func(object *DirectPropagation) error {
 		got, err := verdict(object)
 		if err != nil {
@@ -65,7 +66,7 @@ func (p *Propagation) judges(want status.Status) {
 func TestKstatus(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "hello")
+	settings := testbed.ConfigMap("settings", "hello")
 	p := ns.Propagates("settings", settings).To(member1)
 	var mu sync.Mutex
 	early := []string{}
@@ -81,40 +82,42 @@ func TestKstatus(t *testing.T) {
 			early = append(early, fmt.Sprintf("generation %d, version %s: %+v, %v", object.Generation, object.ResourceVersion, got, err))
 		}
 	})
-	p.judges(status.InProgressStatus) // the resource is not there
+	judges(p, status.InProgressStatus) // the resource is not there
 	ns.Has(settings)
-	p.judges(status.CurrentStatus)
-	ns.nowRun(settings, member1)
+	judges(p, status.CurrentStatus)
+	ns.NowRun(settings, member1)
 
-	p.Changes(func(object *DirectPropagation) { object.Spec.Clusters = targets("member1", "member2", "nowhere") })
-	p.judges(status.InProgressStatus)
-	ns.comeToRun(settings, members...)
-	p.judges(status.InProgressStatus) // one is missing, and that may pass
+	p.Changes(func(object *DirectPropagation) {
+		object.Spec.Clusters = testbed.Targets("member1", "member2", "nowhere")
+	})
+	judges(p, status.InProgressStatus)
+	ns.ComeToRun(settings, members...)
+	judges(p, status.InProgressStatus) // one is missing, and that may pass
 	p.MovesTo(members...)
-	p.judges(status.CurrentStatus)
+	judges(p, status.CurrentStatus)
 
 	p.Changes(func(object *DirectPropagation) { object.Spec.Resource.Kind = "ConfgMap" })
-	p.judges(status.FailedStatus)
+	judges(p, status.FailedStatus)
 	p.Changes(func(object *DirectPropagation) { object.Spec.Resource.Kind = "ConfigMap" })
-	p.judges(status.CurrentStatus)
+	judges(p, status.CurrentStatus)
 
 	// Something else on the member holds the deletion up.
 	held := &corev1.ConfigMap{}
 	held.Namespace, held.Name = ns.Name, settings.Name
 	holdUp := func(config *corev1.ConfigMap) { config.Finalizers = []string{"example.org/held"} }
-	if err := change(ns.ctx, member1.client, held, holdUp); err != nil {
+	if err := testbed.Change(ns.Ctx, member1.Client, held, holdUp); err != nil {
 		t.Fatal(err)
 	}
-	if err := karmada.Delete(ns.ctx, p.latest()); err != nil {
+	if err := karmada.Delete(ns.Ctx, p.Latest()); err != nil {
 		t.Fatal(err)
 	}
-	p.judges(status.TerminatingStatus)
+	judges(p, status.TerminatingStatus)
 	letGo := func(config *corev1.ConfigMap) { config.Finalizers = nil }
-	if err := change(ns.ctx, member1.client, held, letGo); err != nil {
+	if err := testbed.Change(ns.Ctx, member1.Client, held, letGo); err != nil {
 		t.Fatal(err)
 	}
 	p.IsGone()
-	ns.eventually("the member lacks it", func(ctx context.Context) error { return lack(ctx, settings, members...) })
+	ns.Eventually("the member lacks it", func(ctx context.Context) error { return testbed.Lack(ctx, settings, members...) })
 	mu.Lock()
 	defer mu.Unlock()
 	if len(early) > 0 {

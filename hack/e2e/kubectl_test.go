@@ -32,13 +32,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/karmada-direct/karmada-direct/apis"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // What a user does with kubectl, from the first apply to the last delete.
 func TestKubectl(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	ns.noteWork(reference("v1", "ConfigMap", "settings"))
+	ns.NoteWork(testbed.Reference("v1", "ConfigMap", "settings"))
 	manifest := `
 apiVersion: propagation.karmada-direct.io/v1alpha1
 kind: DirectPropagation
@@ -60,9 +61,9 @@ spec:
 
 	ns.kubectl("", "create", "configmap", "settings", "--from-literal=says=hello").prints("configmap/settings created")
 	ns.kubectl("", "wait", "--for=condition=Ready", "dp/settings", "--timeout=120s").prints("directpropagation.propagation.karmada-direct.io/settings condition met")
-	settings := configMap("settings", "hello")
+	settings := testbed.ConfigMap("settings", "hello")
 	settings.Namespace = ns.Name
-	ns.nowRun(settings, members...)
+	ns.NowRun(settings, members...)
 	ns.kubectl("", "get", "directpropagation", "settings", "--output=wide").
 		has(`NAME +RESOURCE +KIND +CLUSTERS +READY +REASON +AGE +MESSAGE`).
 		has(`settings +settings +ConfigMap +2/2 +True +Propagated +\S+ +each of 2 clusters has confirmed revision [0-9a-f]{16} and reports it healthy`)
@@ -72,7 +73,7 @@ spec:
 
 	ns.kubectl(manifest, "apply", "-f", "-").prints("directpropagation.propagation.karmada-direct.io/settings unchanged")
 	ns.kubectl("", "delete", "dp", "settings").has(`directpropagation.propagation.karmada-direct.io "settings" deleted`)
-	ns.comeToLack(settings, members...)
+	ns.ComeToLack(settings, members...)
 }
 
 // kubectl explain tells of every field of every kind what it is for.
@@ -133,7 +134,7 @@ spec:
   clusters: %s
 `, clusters)
 	}
-	ns.noteWork(reference("v1", "ConfigMap", "settings"))
+	ns.NoteWork(testbed.Reference("v1", "ConfigMap", "settings"))
 	const name = "directpropagation.propagation.karmada-direct.io/settings"
 	ns.kubectl(manifest("[{name: member1}]"), "apply", "--dry-run=server", "-f", "-").prints(name + " created (server dry run)")
 	ns.kubectl("", "get", "dp").has("No resources found")
@@ -155,7 +156,7 @@ spec:
 func TestKubectlInstalls(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	base := filepath.Join(repositoryRoot(t), "cmd", "controller-manager", "install")
+	base := filepath.Join(bed.Root, "cmd", "controller-manager", "install")
 	whole := ns.kubectlWithout("", "apply", "--server-side", "--dry-run=server", "-f", filepath.Join(base, "install.yaml")).
 		has(`customresourcedefinition\S+/directpropagations.propagation.karmada-direct.io serverside-applied \(server dry run\)`).
 		has(`clusterrole\S+/karmada-direct serverside-applied`).
@@ -173,15 +174,6 @@ func lines(text string) string {
 	return strings.Join(list, "\n")
 }
 
-func repositoryRoot(t *testing.T) string {
-	t.Helper()
-	root, err := repository(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return root
-}
-
 // output is what kubectl has printed.
 type output struct {
 	ns   *Namespace
@@ -192,32 +184,32 @@ type output struct {
 // kubectl runs kubectl as a user of the Karmada API server would, in the test's
 // own namespace.
 func (ns *Namespace) kubectl(input string, arguments ...string) output {
-	ns.t.Helper()
+	ns.T.Helper()
 	return ns.kubectlWithout(input, append([]string{"--namespace", ns.Name}, arguments...)...)
 }
 
 // kubectlWithout does not say a namespace.
 func (ns *Namespace) kubectlWithout(input string, arguments ...string) output {
-	ns.t.Helper()
+	ns.T.Helper()
 	printed, err := ns.runKubectl(input, arguments...)
 	if err != nil {
-		ns.t.Fatalf("%s: %v\n%s\n%s", printed.what, err, printed.text, ns.dump())
+		ns.T.Fatalf("%s: %v\n%s\n%s", printed.what, err, printed.text, ns.Dump())
 	}
 	return printed
 }
 
 // kubectlFails runs what must fail, or find a difference.
 func (ns *Namespace) kubectlFails(input string, arguments ...string) output {
-	ns.t.Helper()
+	ns.T.Helper()
 	printed, err := ns.runKubectl(input, append([]string{"--namespace", ns.Name}, arguments...)...)
 	if err == nil {
-		ns.t.Errorf("%s did not fail, but printed\n%s", printed.what, printed.text)
+		ns.T.Errorf("%s did not fail, but printed\n%s", printed.what, printed.text)
 	}
 	return printed
 }
 
 func (ns *Namespace) runKubectl(input string, arguments ...string) (output, error) {
-	command := exec.CommandContext(ns.ctx, filepath.Join(ground.Bin, "kubectl"), append([]string{"--kubeconfig", ground.kubeconfig("karmada")}, arguments...)...)
+	command := exec.CommandContext(ns.Ctx, bed.Fleet.Tool("kubectl"), append([]string{"--kubeconfig", bed.Fleet.Kubeconfig("karmada")}, arguments...)...)
 	command.Stdin = strings.NewReader(input)
 	var printed bytes.Buffer
 	command.Stdout, command.Stderr = &printed, &printed
@@ -227,26 +219,26 @@ func (ns *Namespace) runKubectl(input string, arguments ...string) (output, erro
 
 // prints checks the whole output.
 func (o output) prints(want string) {
-	o.ns.t.Helper()
+	o.ns.T.Helper()
 	if got := strings.TrimSpace(o.text); got != want {
-		o.ns.t.Errorf("%s printed\n%s\nwant\n%s", o.what, got, want)
+		o.ns.T.Errorf("%s printed\n%s\nwant\n%s", o.what, got, want)
 	}
 }
 
 // has checks that something in the output matches a pattern.
 func (o output) has(pattern string) output {
-	o.ns.t.Helper()
+	o.ns.T.Helper()
 	if !regexp.MustCompile(pattern).MatchString(o.text) {
-		o.ns.t.Errorf("%s printed\n%s\nwithout %s", o.what, o.text, pattern)
+		o.ns.T.Errorf("%s printed\n%s\nwithout %s", o.what, o.text, pattern)
 	}
 	return o
 }
 
 // lacks checks that nothing in the output matches a pattern.
 func (o output) lacks(pattern string) output {
-	o.ns.t.Helper()
+	o.ns.T.Helper()
 	if found := regexp.MustCompile(pattern).FindString(o.text); found != "" {
-		o.ns.t.Errorf("%s printed\n%s\nwith %s", o.what, o.text, found)
+		o.ns.T.Errorf("%s printed\n%s\nwith %s", o.what, o.text, found)
 	}
 	return o
 }

@@ -19,71 +19,62 @@ limitations under the License.
 package e2e
 
 import (
-	"context"
-	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"runtime/pprof"
-	"syscall"
 	"testing"
-	"time"
 
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/go-logr/logr"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
+type (
+	// DirectPropagation is what these tests are about.
+	DirectPropagation = testbed.DirectPropagation
+	// Propagation is a DirectPropagation of a test.
+	Propagation = testbed.Propagation
+	// Member is a member cluster of the fleet.
+	Member = testbed.Member
+)
+
+// These are the members of every test: one that Karmada pushes to, and one that
+// pulls.
+var (
+	member1 = &Member{Name: "member1", Mode: "push"}
+	member2 = &Member{Name: "member2", Mode: "pull"}
+	members = []*Member{member1, member2}
+)
+
+// What all tests share.
+var (
+	bed *testbed.Bed
+	// karmada is the control plane, as its users see it.
+	karmada client.WithWatch
+)
+
+// options are those of the test bed; tests with a build tag of their own may want
+// others.
+var options = testbed.Options{
+	Name: "e2e", Env: "E2E", Members: members, User: "e2e",
+	Controller: true, Audited: true, Guardrails: true, Unbroken: true, Parallel: 16,
+}
+
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// Tests wait most of the time: more of them than there are cores go at once.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		panic(err)
-	}
-	ctrl.SetLogger(logr.Discard()) // what clients log is in what they return
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := runTests(ctx, m)
-	stop()
-	os.Exit(code)
-}
-
-// runTests runs the tests on a fleet, and takes it down whatever happens.
-func runTests(ctx context.Context, m *testing.M) (code int) {
-	started := time.Now()
-	defer func() {
-		if err := takeDown(os.Stdout); err != nil {
-			fmt.Println("e2e: taking down:", err)
-			code = max(code, 1)
-		}
-		fmt.Printf("e2e: over after %v\n", time.Since(started).Round(time.Second))
-	}()
-	if err := bringUp(ctx, os.Stdout); err != nil {
-		fmt.Println("e2e:", err)
-		return 1
-	}
-	fmt.Printf("e2e: ready after %v\n", time.Since(started).Round(time.Second))
-	result := make(chan int, 1)
-	go func() { result <- m.Run() }()
-	select {
-	case code = <-result:
-		failed.tell(os.Stdout)
-		return code
-	case <-ctx.Done():
-		fmt.Println("e2e: interrupted")
-		return 130
-	case <-almostTimedOut(started):
-		fmt.Println("e2e: -timeout is near")
-		_ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 1)
-		return 1
-	}
-}
-
-// almostTimedOut tells early enough before -timeout to take the fleet down: go
-// test ends the process where it stands. What came before the tests counts.
-func almostTimedOut(started time.Time) <-chan time.Time {
-	limit, _ := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
-	if limit == 0 {
+	testbed.Main(m, options, func(made *testbed.Bed) error {
+		bed, karmada = made, made.Karmada
 		return nil
-	}
-	return time.After(time.Until(started.Add(limit - min(limit/2, time.Minute))))
+	})
+}
+
+// Namespace is a namespace that one test has for itself, with what only these tests
+// say about it.
+type Namespace struct{ *testbed.Namespace }
+
+func newNamespace(t *testing.T) *Namespace {
+	t.Helper()
+	return &Namespace{bed.NewNamespace(t)}
+}
+
+// in is the namespace in a subtest.
+func (ns *Namespace) in(t *testing.T) *Namespace {
+	t.Helper()
+	return &Namespace{ns.In(t)}
 }

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,29 +33,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // What the API server itself refuses, it refuses in words that help.
 func TestMistakesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := reference("v1", "ConfigMap", "settings")
+	settings := testbed.Reference("v1", "ConfigMap", "settings")
 	cases := []struct {
 		name   string
 		object *DirectPropagation
 		want   string
 	}{
 		{
-			"no clusters", directPropagation(ns.Name, "web", settings),
+			"no clusters", testbed.NewDirectPropagation(ns.Name, "web", settings),
 			`DirectPropagation.propagation.karmada-direct.io "web" is invalid: spec.clusters: Invalid value: must say which clusters get the resource, in clusters or by clusterSelector`,
 		}, {
-			"the same cluster twice", directPropagation(ns.Name, "web", settings, "member1", "member2", "member1"),
+			"the same cluster twice", testbed.NewDirectPropagation(ns.Name, "web", settings, "member1", "member2", "member1"),
 			`DirectPropagation.propagation.karmada-direct.io "web" is invalid: spec.clusters[2]: Duplicate value: {"name":"member1"}`,
 		},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			err := karmada.Create(ns.ctx, tc.object)
+			err := karmada.Create(ns.Ctx, tc.object)
 			if !apierrors.IsInvalid(err) {
 				t.Fatalf("not refused as invalid: %v", err)
 			}
@@ -75,43 +77,43 @@ type mistake struct {
 
 var mistakes = []mistake{
 	{
-		"an unknown kind", reference("apps/v1", "Deploiment", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
+		"an unknown kind", testbed.Reference("apps/v1", "Deploiment", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
 		`spec.resource: the Karmada API server does not serve kind "Deploiment" in "apps/v1"; check the spelling, name a version that is served, or install its CustomResourceDefinition there`,
 	}, {
-		"an unknown group", reference("example.org/v1", "Web", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
+		"an unknown group", testbed.Reference("example.org/v1", "Web", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
 		`spec.resource: the Karmada API server does not serve kind "Web" in "example.org/v1"; check the spelling, name a version that is served, or install its CustomResourceDefinition there`,
 	}, {
-		"an unknown version", reference("apps/v2", "Deployment", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
+		"an unknown version", testbed.Reference("apps/v2", "Deployment", "web"), propagationv1alpha1.ReasonResourceKindNotFound,
 		`spec.resource: the Karmada API server does not serve kind "Deployment" in "apps/v2"; check the spelling, name a version that is served, or install its CustomResourceDefinition there`,
 	}, {
-		"a cluster-scoped kind", reference("v1", "Namespace", "web"), propagationv1alpha1.ReasonResourceScopeMismatch,
+		"a cluster-scoped kind", testbed.Reference("v1", "Namespace", "web"), propagationv1alpha1.ReasonResourceScopeMismatch,
 		"spec.resource: v1 Namespace is cluster-scoped; use a ClusterDirectPropagation for it, a DirectPropagation propagates a resource of its own namespace",
 	}, {
-		"an Event", reference("v1", "Event", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"an Event", testbed.Reference("v1", "Event", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: Event web must not be propagated: this kind only has a meaning in the control plane that it was made in",
 	}, {
-		"an Event of the other group", reference("events.k8s.io/v1", "Event", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"an Event of the other group", testbed.Reference("events.k8s.io/v1", "Event", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: Event web must not be propagated: this kind only has a meaning in the control plane that it was made in",
 	}, {
-		"a Lease", reference("coordination.k8s.io/v1", "Lease", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"a Lease", testbed.Reference("coordination.k8s.io/v1", "Lease", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: Lease web must not be propagated: this kind only has a meaning in the control plane that it was made in",
 	}, {
-		"a service account token", reference("v1", "Secret", "token"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"a service account token", testbed.Reference("v1", "Secret", "token"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: Secret token must not be propagated: a service account token is only valid in the cluster that issued it",
 	}, {
-		"the root certificate", reference("v1", "ConfigMap", "kube-root-ca.crt"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"the root certificate", testbed.Reference("v1", "ConfigMap", "kube-root-ca.crt"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: ConfigMap kube-root-ca.crt must not be propagated: every cluster publishes its own",
 	}, {
-		"a Pod of a controller", reference("v1", "Pod", "owned"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"a Pod of a controller", testbed.Reference("v1", "Pod", "owned"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: Pod owned must not be propagated: it belongs to a controller; propagate that controller's object instead",
 	}, {
-		"a policy of Karmada", reference("policy.karmada.io/v1alpha1", "PropagationPolicy", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"a policy of Karmada", testbed.Reference("policy.karmada.io/v1alpha1", "PropagationPolicy", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: PropagationPolicy web must not be propagated: this kind only has a meaning in the control plane that it was made in",
 	}, {
-		"a Work", reference("work.karmada.io/v1alpha1", "Work", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"a Work", testbed.Reference("work.karmada.io/v1alpha1", "Work", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: Work web must not be propagated: this kind only has a meaning in the control plane that it was made in",
 	}, {
-		"a DirectPropagation", reference("propagation.karmada-direct.io/v1alpha1", "DirectPropagation", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
+		"a DirectPropagation", testbed.Reference("propagation.karmada-direct.io/v1alpha1", "DirectPropagation", "web"), propagationv1alpha1.ReasonResourceNotPropagatable,
 		"spec.resource: DirectPropagation web must not be propagated: this kind only has a meaning in the control plane that it was made in",
 	},
 }
@@ -121,7 +123,7 @@ var mistakes = []mistake{
 func TestMistakesThatAreExplained(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	good := configMap("good", "nothing wrong with it")
+	good := testbed.ConfigMap("good", "nothing wrong with it")
 	ns.Has(good)
 	ns.hasWhatMustNotTravel()
 	for _, mistake := range mistakes {
@@ -132,14 +134,14 @@ func TestMistakesThatAreExplained(t *testing.T) {
 			p := ns.PropagatesReference(name, mistake.resource).To(member1, member2)
 			object := p.Says(mistake.reason, mistake.message)
 			isStalled(t, object, mistake.reason, mistake.message)
-			if written := auditing.since(0, func(c call) bool {
-				return c.Resource == "works" && strings.HasPrefix(c.Name, mistake.resource.Name+"-") && ns.isOurs(c)
+			if written := bed.Audit.Since(time.Time{}, func(c testbed.Write) bool {
+				return c.Resource == "works" && strings.HasPrefix(c.Name, mistake.resource.Name+"-") && ns.IsOurs(c)
 			}); len(written) > 0 {
-				t.Errorf("Works were written:\n%s", listing(written))
+				t.Errorf("Works were written:\n%s", testbed.Listing(written))
 			}
-			mended := configMap(name, "mended")
+			mended := testbed.ConfigMap(name, "mended")
 			ns.Has(mended)
-			p.Changes(func(object *DirectPropagation) { object.Spec.Resource = referenceTo(mended) })
+			p.Changes(func(object *DirectPropagation) { object.Spec.Resource = testbed.ReferenceTo(mended) })
 			object = p.BecomesReady()
 			if condition := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionStalled); condition != nil {
 				t.Errorf("still Stalled: %+v", condition)
@@ -151,17 +153,17 @@ func TestMistakesThatAreExplained(t *testing.T) {
 // hasWhatMustNotTravel makes objects that may not travel although their kind
 // may. kube-root-ca.crt is there or made.
 func (ns *Namespace) hasWhatMustNotTravel() {
-	ns.t.Helper()
+	ns.T.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "somebody"}}
 	ns.Has(account)
 	ns.Has(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "token", Annotations: map[string]string{corev1.ServiceAccountNameKey: account.Name}},
 		Type:       corev1.SecretTypeServiceAccountToken,
 	})
-	root := configMap("kube-root-ca.crt", "a certificate")
+	root := testbed.ConfigMap("kube-root-ca.crt", "a certificate")
 	root.Namespace = ns.Name
-	if err := karmada.Create(ns.ctx, root); client.IgnoreAlreadyExists(err) != nil {
-		ns.t.Fatal(err)
+	if err := karmada.Create(ns.Ctx, root); client.IgnoreAlreadyExists(err) != nil {
+		ns.T.Fatal(err)
 	}
 	ns.Has(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(account, corev1.SchemeGroupVersion.WithKind("ServiceAccount"))}},
@@ -169,20 +171,14 @@ func (ns *Namespace) hasWhatMustNotTravel() {
 	})
 }
 
-// in is the same namespace, for a part of the test.
-func (ns *Namespace) in(t *testing.T) *Namespace {
-	t.Helper()
-	return &Namespace{t: t, ctx: t.Context(), Name: ns.Name, story: ns.story, works: ns.works}
-}
-
 func isStalled(t *testing.T, object *DirectPropagation, reason, message string) {
 	t.Helper()
 	stalled := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionStalled)
 	if stalled == nil || stalled.Status != metav1.ConditionTrue || stalled.Reason != reason || stalled.Message != message {
-		t.Errorf("Stalled is %s", say(stalled))
+		t.Errorf("Stalled is %s", testbed.Say(stalled))
 	}
 	if condition := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReconciling); condition != nil {
-		t.Errorf("Stalled, and yet Reconciling is %s", say(condition))
+		t.Errorf("Stalled, and yet Reconciling is %s", testbed.Say(condition))
 	}
 }
 
@@ -191,7 +187,7 @@ func isStalled(t *testing.T, object *DirectPropagation, reason, message string) 
 func TestClusterThatNobodyRegistered(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "for those who are there")
+	settings := testbed.ConfigMap("settings", "for those who are there")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).ToClusters("member1", "nobody", "member2")
 	message := "no Cluster nobody is registered with Karmada; register it, or take it off spec.clusters"
@@ -200,7 +196,7 @@ func TestClusterThatNobodyRegistered(t *testing.T) {
 		p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
 	}
 	object := p.Says(propagationv1alpha1.ReasonClusterNotFound, "2 of 3 clusters ready; nobody: "+message)
-	ns.nowRun(settings, members...)
+	ns.NowRun(settings, members...)
 	if got, want := object.Status.Summary.Progress, "2/3"; got != want {
 		t.Errorf("progress %s, want %s", got, want)
 	}
@@ -217,7 +213,7 @@ func TestReservedNamespaces(t *testing.T) {
 	for _, name := range []string{"karmada-system", "karmada-cluster", "karmada-es-member1", "kube-system", "kube-public"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := directPropagation(name, "e2e-"+rand.String(5), reference("v1", "ConfigMap", "settings"), "member1")
+			object := testbed.NewDirectPropagation(name, "e2e-"+rand.String(5), testbed.Reference("v1", "ConfigMap", "settings"), "member1")
 			if err := karmada.Create(t.Context(), object); err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +221,7 @@ func TestReservedNamespaces(t *testing.T) {
 				if err := karmada.Delete(context.Background(), object); err != nil {
 					t.Error(err)
 				}
-				err := awaits(context.Background(), "it is gone", func(ctx context.Context) error {
+				err := bed.Await(context.Background(), "it is gone", func(ctx context.Context) error {
 					if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 						return fmt.Errorf("it is there: %v", err)
 					}
@@ -236,13 +232,13 @@ func TestReservedNamespaces(t *testing.T) {
 				}
 			})
 			message := fmt.Sprintf("namespace %s is reserved for Karmada or Kubernetes and is not propagated; use another namespace", name)
-			err := awaits(t.Context(), "it is refused", func(ctx context.Context) error {
+			err := bed.Await(t.Context(), "it is refused", func(ctx context.Context) error {
 				if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 					return err
 				}
 				ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
 				if ready == nil || ready.Reason != propagationv1alpha1.ReasonNamespaceReserved || ready.Message != message {
-					return fmt.Errorf("Ready is %s", say(ready))
+					return fmt.Errorf("Ready is %s", testbed.Say(ready))
 				}
 				return nil
 			})

@@ -30,6 +30,7 @@ import (
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // What users of a namespace can write does not turn the role of a RoleBinding into
@@ -45,10 +46,10 @@ func TestNoRoleByOverriders(t *testing.T) {
 		Path: "/roleRef/name", Operator: policyv1alpha1.OverriderOpReplace, Value: apiextensionsv1.JSON{Raw: []byte(`"cluster-admin"`)},
 	}}}
 
-	inline := directPropagation(ns.Name, "inline", referenceTo(binding), namesOf(members)...)
+	inline := testbed.NewDirectPropagation(ns.Name, "inline", testbed.ReferenceTo(binding), testbed.NamesOf(members)...)
 	inline.Spec.Clusters[0].Overriders = &escalation
 	const refused = `DirectPropagation.propagation.karmada-direct.io "inline" is invalid: spec.clusters: Invalid value: must not have overriders for a resource that grants permissions or limits what users of a namespace may do, which must be the same on every cluster; use a ClusterOverridePolicy`
-	if err := karmada.Create(ns.ctx, inline); !apierrors.IsInvalid(err) || err.Error() != refused {
+	if err := karmada.Create(ns.Ctx, inline); !apierrors.IsInvalid(err) || err.Error() != refused {
 		t.Errorf("refused with\n  %v\nwant\n  %s", err, refused)
 	}
 
@@ -69,7 +70,7 @@ func TestNoRoleByOverriders(t *testing.T) {
 	ns.Has(policy)
 	for _, member := range members {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonOverrideFailed, says)
-		there, err := member.get(ns.ctx, binding)
+		there, err := member.Find(ns.Ctx, binding)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,6 +47,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/util"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // A CRD that is propagated, and custom resources of it, need no waiting by
@@ -55,28 +56,28 @@ func TestCRDAndItsResources(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	group := "e2e-" + rand.String(5) + ".example.org"
-	kind := widgetCRD(group)
-	ns.installs(kind, karmada)
-	t.Cleanup(func() { uninstall(t, kind, karmada, member1.client, member2.client) })
-	widget := custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
+	kind := testbed.NewKind(group, "Widget")
+	ns.Installs(kind, karmada)
+	t.Cleanup(func() { ns.Uninstalls(kind, karmada, member1.Client, member2.Client) })
+	widget := testbed.Custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
 	ns.Has(widget)
 	p := ns.Propagates("widget", widget).To(members...)
 	direct := &propagationv1alpha1.ClusterDirectPropagation{
 		ObjectMeta: metav1.ObjectMeta{Name: kind.Name},
-		Spec:       propagationv1alpha1.PropagationSpec{Resource: reference("apiextensions.k8s.io/v1", "CustomResourceDefinition", kind.Name), Clusters: targets(namesOf(members)...)},
+		Spec:       propagationv1alpha1.PropagationSpec{Resource: testbed.Reference("apiextensions.k8s.io/v1", "CustomResourceDefinition", kind.Name), Clusters: testbed.Targets(testbed.NamesOf(members)...)},
 	}
-	if err := karmada.Create(ns.ctx, direct); err != nil {
+	if err := karmada.Create(ns.Ctx, direct); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { clusterPropagationGoes(t, direct) })
-	ns.eventually("the CRD is propagated", func(ctx context.Context) error { return clusterIsReady(ctx, direct) })
+	ns.Eventually("the CRD is propagated", func(ctx context.Context) error { return clusterIsReady(ctx, direct) })
 	p.BecomesReady()
 	p.IsDeleted()
-	ns.comeToLack(widget, members...)
+	ns.ComeToLack(widget, members...)
 	clusterPropagationGoes(t, direct)
 	for _, member := range members {
-		ns.eventually("the CRD is gone from "+member.Name, func(ctx context.Context) error {
-			if err := member.client.Get(ctx, client.ObjectKeyFromObject(kind), kind.DeepCopy()); !apierrors.IsNotFound(err) {
+		ns.Eventually("the CRD is gone from "+member.Name, func(ctx context.Context) error {
+			if err := member.Get(ctx, client.ObjectKeyFromObject(kind), kind.DeepCopy()); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("it is there: %v", err)
 			}
 			return nil
@@ -84,7 +85,7 @@ func TestCRDAndItsResources(t *testing.T) {
 	}
 
 	// Each of the two kinds refuses what the other is for, and says so.
-	wrong := ns.PropagatesReference("wrong", reference("apiextensions.k8s.io/v1", "CustomResourceDefinition", kind.Name)).To(member1)
+	wrong := ns.PropagatesReference("wrong", testbed.Reference("apiextensions.k8s.io/v1", "CustomResourceDefinition", kind.Name)).To(member1)
 	wrong.Says(propagationv1alpha1.ReasonResourceScopeMismatch,
 		"spec.resource: apiextensions.k8s.io/v1 CustomResourceDefinition is cluster-scoped; use a ClusterDirectPropagation for it, a DirectPropagation propagates a resource of its own namespace")
 }
@@ -95,7 +96,7 @@ func clusterIsReady(ctx context.Context, object *propagationv1alpha1.ClusterDire
 	}
 	ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
 	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != object.Generation {
-		return fmt.Errorf("Ready: %s", say(ready))
+		return fmt.Errorf("Ready: %s", testbed.Say(ready))
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func clusterIsReady(ctx context.Context, object *propagationv1alpha1.ClusterDire
 // is gone.
 func clusterPropagationGoes(t *testing.T, object *propagationv1alpha1.ClusterDirectPropagation) {
 	t.Helper()
-	err := awaits(context.Background(), object.Name+" is gone", func(ctx context.Context) error {
+	err := bed.Await(context.Background(), object.Name+" is gone", func(ctx context.Context) error {
 		if err := karmada.Delete(ctx, object.DeepCopy()); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %v", err)
 		}
@@ -124,7 +125,7 @@ func TestClustersAreSelected(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
 			label := "example.org/" + ns.Name
-			settings := configMap("settings", "for whoever is labeled")
+			settings := testbed.ConfigMap("settings", "for whoever is labeled")
 			ns.Has(settings)
 			p := ns.Propagates("settings", settings).With(func(object *DirectPropagation) {
 				object.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}
@@ -132,18 +133,18 @@ func TestClustersAreSelected(t *testing.T) {
 			p.Says(propagationv1alpha1.ReasonNoClusterSelected, "no Cluster matches spec.clusterSelector; label one, or correct the selector")
 			ns.labels(member, label, "yes")
 			p.BecomesReady()
-			ns.nowRun(settings, member)
+			ns.NowRun(settings, member)
 
 			p.Changes(func(object *DirectPropagation) {
 				object.Spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: label, Operator: "Near"}}
 			})
 			p.Says(propagationv1alpha1.ReasonClusterSelectorInvalid, `spec.clusterSelector: "Near" is not a valid label selector operator`)
-			ns.nowRun(settings, member)
+			ns.NowRun(settings, member)
 			p.Changes(func(object *DirectPropagation) { object.Spec.ClusterSelector.MatchExpressions = nil })
 			p.BecomesReady()
 
 			ns.labels(member, label, "no")
-			ns.comeToLack(settings, member)
+			ns.ComeToLack(settings, member)
 			p.Says(propagationv1alpha1.ReasonNoClusterSelected, "no Cluster matches spec.clusterSelector; label one, or correct the selector")
 		})
 	}
@@ -151,21 +152,21 @@ func TestClustersAreSelected(t *testing.T) {
 
 // labels labels a Cluster until the test is over.
 func (ns *Namespace) labels(member *Member, key, value string) {
-	ns.t.Helper()
+	ns.T.Helper()
 	label := func(ctx context.Context, mutate func(map[string]string)) {
 		cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: member.Name}}
-		err := change(ctx, karmada, cluster, func(cluster *clusterv1alpha1.Cluster) {
+		err := testbed.Change(ctx, karmada, cluster, func(cluster *clusterv1alpha1.Cluster) {
 			if cluster.Labels == nil {
 				cluster.Labels = map[string]string{}
 			}
 			mutate(cluster.Labels)
 		})
 		if err != nil {
-			ns.t.Error(err)
+			ns.T.Error(err)
 		}
 	}
-	label(ns.ctx, func(labels map[string]string) { labels[key] = value })
-	ns.t.Cleanup(func() { label(context.Background(), func(labels map[string]string) { delete(labels, key) }) })
+	label(ns.Ctx, func(labels map[string]string) { labels[key] = value })
+	ns.T.Cleanup(func() { label(context.Background(), func(labels map[string]string) { delete(labels, key) }) })
 }
 
 // everyOverrider changes a Deployment in every way that Karmada knows.
@@ -192,26 +193,26 @@ func TestOverridesAreKarmadas(t *testing.T) {
 	ns := newNamespace(t)
 	names := []string{"inline", "overridden", "bypolicy"}
 	for _, name := range names {
-		web := deployment(name, "web:1", 1)
+		web := testbed.Deployment(name, "web:1", 1)
 		web.Spec.Template.Annotations = map[string]string{"settings": `{"level":"info"}`}
 		ns.Has(web)
 	}
 	ns.hasOverridePolicyFor("overridden", "bypolicy")
-	ns.noteWork(reference("apps/v1", "Deployment", "bypolicy"))
+	ns.NoteWork(testbed.Reference("apps/v1", "Deployment", "bypolicy"))
 	policy := ns.hasDeploymentPolicy("bypolicy", policyv1alpha1.ConflictAbort, false)
-	inline := ns.PropagatesReference("inline", reference("apps/v1", "Deployment", "inline")).With(func(object *DirectPropagation) {
+	inline := ns.PropagatesReference("inline", testbed.Reference("apps/v1", "Deployment", "inline")).With(func(object *DirectPropagation) {
 		for i := range object.Spec.Clusters {
 			object.Spec.Clusters[i].Overriders = ptr.To(everyOverrider())
 		}
 	}).To(members...)
-	overridden := ns.PropagatesReference("overridden", reference("apps/v1", "Deployment", "overridden")).To(members...)
+	overridden := ns.PropagatesReference("overridden", testbed.Reference("apps/v1", "Deployment", "overridden")).To(members...)
 	for _, member := range members {
 		inline.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
 		overridden.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
 		manifests := map[string]string{}
 		for _, name := range names {
-			ns.eventually(name+" reaches "+member.Name, func(ctx context.Context) error {
-				work, err := ns.work(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}}, member)
+			ns.Eventually(name+" reaches "+member.Name, func(ctx context.Context) error {
+				work, err := ns.Work(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}}, member)
 				if err != nil {
 					return err
 				}
@@ -234,8 +235,8 @@ func TestOverridesAreKarmadas(t *testing.T) {
 	ns.policyLetsGo(policy, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "bypolicy"}})
 	overrides := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "overrides"}}
 	ns.Loses(overrides)
-	ns.eventually("without the policy, nothing is overridden", func(ctx context.Context) error {
-		return run(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "overridden"}, Spec: deployment("overridden", "web:1", 1).Spec}, members...)
+	ns.Eventually("without the policy, nothing is overridden", func(ctx context.Context) error {
+		return testbed.Run(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "overridden"}, Spec: testbed.Deployment("overridden", "web:1", 1).Spec}, members...)
 	})
 }
 
@@ -264,7 +265,7 @@ func plainManifest(work *workv1alpha1.Work, name string) (string, error) {
 }
 
 func (ns *Namespace) hasOverridePolicyFor(names ...string) {
-	ns.t.Helper()
+	ns.T.Helper()
 	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "overrides"}}
 	for _, name := range names {
 		policy.Spec.ResourceSelectors = append(policy.Spec.ResourceSelectors, policyv1alpha1.ResourceSelector{APIVersion: "apps/v1", Kind: "Deployment", Name: name})
@@ -276,10 +277,10 @@ func (ns *Namespace) hasOverridePolicyFor(names ...string) {
 // hasDeploymentPolicy makes a policy that propagates a Deployment to all
 // members, and leaves it there if that is wanted.
 func (ns *Namespace) hasDeploymentPolicy(name string, resolution policyv1alpha1.ConflictResolution, preserve bool) *policyv1alpha1.PropagationPolicy {
-	ns.t.Helper()
+	ns.T.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "apps/v1", Kind: "Deployment", Name: name}}
-	policy.Spec.Placement.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: namesOf(members)}
+	policy.Spec.Placement.ClusterAffinity = &policyv1alpha1.ClusterAffinity{ClusterNames: testbed.NamesOf(members)}
 	policy.Spec.PreserveResourcesOnDeletion = &preserve
 	policy.Spec.ConflictResolution = resolution
 	ns.Has(policy)
@@ -306,14 +307,14 @@ func TestWrongOverrides(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
-			settings := configMap("settings", "not json")
+			settings := testbed.ConfigMap("settings", "not json")
 			ns.Has(settings)
 			p := ns.Propagates("settings", settings).With(func(object *DirectPropagation) {
 				object.Spec.Clusters[1].Overriders = wrong.overriders
 			}).To(members...)
 			p.RowSays(member1.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
 			p.RowSays(member2.Name, metav1.ConditionFalse, wrong.reason, wrong.message)
-			ns.nowRun(settings, member1)
+			ns.NowRun(settings, member1)
 			p.Changes(func(object *DirectPropagation) { object.Spec.Clusters[1].Overriders = nil })
 			p.BecomesReady()
 		})
@@ -325,7 +326,7 @@ func TestWrongOverrides(t *testing.T) {
 func TestOverrideTooLarge(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", strings.Repeat("x", 900<<10))
+	settings := testbed.ConfigMap("settings", strings.Repeat("x", 900<<10))
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).With(func(object *DirectPropagation) {
 		object.Spec.Clusters[1].Overriders = &policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{{
@@ -333,13 +334,13 @@ func TestOverrideTooLarge(t *testing.T) {
 		}}}
 	}).To(members...)
 	p.RowSays(member1.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
-	ns.eventually("member2 says that its Work is too large", func(ctx context.Context) error {
+	ns.Eventually("member2 says that its Work is too large", func(ctx context.Context) error {
 		object := &DirectPropagation{}
 		if err := karmada.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, object); err != nil {
 			return err
 		}
-		row := rowOf(object, member2.Name)
-		if row == nil || row.Reason != propagationv1alpha1.ReasonWriteFailed || !strings.Contains(row.Message, "too large") {
+		row := testbed.RowOf(object, member2.Name)
+		if row.Reason != propagationv1alpha1.ReasonWriteFailed || !strings.Contains(row.Message, "too large") {
 			return fmt.Errorf("row: %+v", row)
 		}
 		return nil
@@ -353,7 +354,7 @@ func TestOverrideTooLarge(t *testing.T) {
 func TestReplicasAndRollout(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	web := deployment("web", "web:1", 1)
+	web := testbed.Deployment("web", "web:1", 1)
 	ns.Has(web)
 	p := ns.Propagates("web", web).With(func(object *DirectPropagation) {
 		object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](2), ptr.To[int32](5)
@@ -361,14 +362,14 @@ func TestReplicasAndRollout(t *testing.T) {
 	for i, member := range members {
 		p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
 		have := &appsv1.Deployment{}
-		if err := member.client.Get(ns.ctx, client.ObjectKeyFromObject(web), have); err != nil {
+		if err := member.Get(ns.Ctx, client.ObjectKeyFromObject(web), have); err != nil {
 			t.Fatal(err)
 		}
 		if want := []int32{2, 5}[i]; *have.Spec.Replicas != want || have.Status.AvailableReplicas != want {
 			t.Errorf("%s: %d of %d replicas available, want %d", member, have.Status.AvailableReplicas, *have.Spec.Replicas, want)
 		}
 	}
-	ns.eventually("the resource has the status of both", func(ctx context.Context) error {
+	ns.Eventually("the resource has the status of both", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
 			return err
 		}
@@ -378,15 +379,15 @@ func TestReplicasAndRollout(t *testing.T) {
 		return nil
 	})
 
-	same := deployment("same", "web:1", 1)
+	same := testbed.Deployment("same", "web:1", 1)
 	ns.Has(same)
 	ns.Propagates("same", same).To(members...).BecomesReady()
 	ns.kubectl("", "rollout", "status", "deployment/same", "--timeout=60s").has("successfully rolled out")
-	changes(ns, same, func(same *appsv1.Deployment) { same.Spec.Template.Spec.Containers[0].Image = "web:2" })
+	testbed.Changes(ns.Namespace, same, func(same *appsv1.Deployment) { same.Spec.Template.Spec.Containers[0].Image = "web:2" })
 	ns.kubectl("", "rollout", "status", "deployment/same", "--timeout=60s").has("successfully rolled out")
-	ns.nowRun(same, members...)
+	ns.NowRun(same, members...)
 
-	settings := configMap("settings", "no replicas")
+	settings := testbed.ConfigMap("settings", "no replicas")
 	ns.Has(settings)
 	none := ns.Propagates("settings", settings).With(func(object *DirectPropagation) {
 		object.Spec.Clusters[1].Replicas = ptr.To[int32](2)
@@ -412,16 +413,16 @@ func TestCustomInterpreter(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	group := "e2e-" + rand.String(5) + ".example.org"
-	kind := widgetCRD(group)
-	for _, plane := range []client.Client{karmada, member1.client, member2.client} {
-		ns.installs(kind, plane)
+	kind := testbed.NewKind(group, "Widget")
+	for _, plane := range []client.Client{karmada, member1.Client, member2.Client} {
+		ns.Installs(kind, plane)
 	}
-	t.Cleanup(func() { uninstall(t, kind, karmada, member1.client, member2.client) })
+	t.Cleanup(func() { ns.Uninstalls(kind, karmada, member1.Client, member2.Client) })
 	customization := &configv1alpha1.ResourceInterpreterCustomization{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
 	customization.Spec.Target = configv1alpha1.CustomizationTarget{APIVersion: group + "/v1", Kind: "Widget"}
 	customization.Spec.Customizations.HealthInterpretation = &configv1alpha1.HealthInterpretation{LuaScript: luaHealth}
 	customization.Spec.Customizations.ReplicaRevision = &configv1alpha1.ReplicaRevision{LuaScript: luaReplicas}
-	if err := karmada.Create(ns.ctx, customization); err != nil {
+	if err := karmada.Create(ns.Ctx, customization); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -429,7 +430,7 @@ func TestCustomInterpreter(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	widget := custom(group+"/v1", "Widget", "widget", map[string]any{"count": int64(1), "good": false})
+	widget := testbed.Custom(group+"/v1", "Widget", "widget", map[string]any{"count": int64(1), "good": false})
 	ns.Has(widget)
 	p := ns.Propagates("widget", widget).With(func(object *DirectPropagation) {
 		object.Spec.Clusters[1].Replicas = ptr.To[int32](7)
@@ -437,7 +438,7 @@ func TestCustomInterpreter(t *testing.T) {
 	for i, member := range members {
 		p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonUnhealthy, "the cluster runs the current revision and reports it not healthy")
 		have := widget.DeepCopy()
-		if err := member.client.Get(ns.ctx, client.ObjectKeyFromObject(widget), have); err != nil {
+		if err := member.Get(ns.Ctx, client.ObjectKeyFromObject(widget), have); err != nil {
 			t.Fatal(err)
 		}
 		count, _, err := unstructured.NestedInt64(have.Object, "spec", "count")
@@ -445,12 +446,12 @@ func TestCustomInterpreter(t *testing.T) {
 			t.Errorf("%s: count %d (%v), want %d", member, count, err, want)
 		}
 	}
-	changes(ns, widget, func(widget *unstructured.Unstructured) {
+	testbed.Changes(ns.Namespace, widget, func(widget *unstructured.Unstructured) {
 		if err := unstructured.SetNestedField(widget.Object, true, "spec", "good"); err != nil {
 			t.Error(err)
 		}
 	})
-	p.awaitsRows("both are healthy", propagationv1alpha1.ReasonApplied)
+	awaitsRows(p, "both are healthy", propagationv1alpha1.ReasonApplied)
 	// While the kind is there: where it is gone from a member, Karmada may never
 	// end the deletion of a Work.
 	p.IsDeleted()
@@ -458,8 +459,8 @@ func TestCustomInterpreter(t *testing.T) {
 
 // awaitsRows waits until every row has the reason, at the present generation
 // of the object.
-func (p *Propagation) awaitsRows(what, reason string) {
-	p.ns.t.Helper()
+func awaitsRows(p *Propagation, what, reason string) {
+	p.NS.T.Helper()
 	p.Becomes(what, func(object *DirectPropagation) error {
 		for i := range object.Status.Clusters {
 			if row := &object.Status.Clusters[i]; row.Reason != reason {
@@ -475,15 +476,15 @@ func (p *Propagation) awaitsRows(what, reason string) {
 func TestDependenciesFollow(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings, other := configMap("settings", "shared"), configMap("other", "named by itself")
+	settings, other := testbed.ConfigMap("settings", "shared"), testbed.ConfigMap("other", "named by itself")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key"}, Data: map[string][]byte{"key": []byte("secret")}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 	for _, resource := range []client.Object{settings, other, secret, account} {
 		ns.Has(resource)
-		ns.noteWork(referenceTo(resource))
+		ns.NoteWork(testbed.ReferenceTo(resource))
 	}
 	needs := func(name string, configMaps ...string) *appsv1.Deployment {
-		made := deployment(name, "web:1", 1)
+		made := testbed.Deployment(name, "web:1", 1)
 		pod := &made.Spec.Template.Spec
 		pod.ServiceAccountName = account.Name
 		pod.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret.Name}}}}
@@ -496,48 +497,48 @@ func TestDependenciesFollow(t *testing.T) {
 	follow := func(object *DirectPropagation) { object.Spec.PropagateDeps = ptr.To(true) }
 	first := ns.Propagates("first", needs("first", "settings")).With(follow).To(members...)
 	second := ns.Propagates("second", needs("second", "settings", "absent")).With(follow).To(member2)
-	first.haveFollowed(3, 3)
+	haveFollowed(first, 3, 3)
 	first.BecomesReady()
-	ns.nowRun(settings, members...)
-	ns.nowRun(secret, members...)
-	second.haveFollowed(4, 3)
-	unready := second.latest().Status.Dependencies.Unready
+	ns.NowRun(settings, members...)
+	ns.NowRun(secret, members...)
+	haveFollowed(second, 4, 3)
+	unready := second.Latest().Status.Dependencies.Unready
 	if len(unready) != 1 || unready[0].Name != "absent" || unready[0].Reason != propagationv1alpha1.ReasonResourceNotFound {
 		t.Errorf("unready: %+v", unready)
 	}
-	absent := configMap("absent", "at last")
+	absent := testbed.ConfigMap("absent", "at last")
 	ns.Has(absent)
-	ns.noteWork(referenceTo(absent))
-	second.haveFollowed(4, 4)
-	ns.comeToRun(absent, member2)
-	ns.now("what only the second needs goes to its cluster alone", func(ctx context.Context) error { return lack(ctx, absent, member1) })
+	ns.NoteWork(testbed.ReferenceTo(absent))
+	haveFollowed(second, 4, 4)
+	ns.ComeToRun(absent, member2)
+	ns.Now("what only the second needs goes to its cluster alone", func(ctx context.Context) error { return testbed.Lack(ctx, absent, member1) })
 
-	changes(ns, settings, saying("changed"))
-	ns.comeToRun(settings, members...)
+	testbed.Changes(ns.Namespace, settings, testbed.Saying("changed"))
+	ns.ComeToRun(settings, members...)
 
 	// One that names it by itself takes it over, and gives it back.
 	named := ns.Propagates("settings", settings).To(members...)
 	named.BecomesReady()
-	first.haveFollowed(3, 3)
+	haveFollowed(first, 3, 3)
 	named.IsDeleted()
-	ns.comeToRun(settings, members...)
+	ns.ComeToRun(settings, members...)
 
 	first.IsDeleted()
-	ns.comeToLack(settings, member1)
-	ns.comeToLack(secret, member1)
-	ns.nowRun(settings, member2)
+	ns.ComeToLack(settings, member1)
+	ns.ComeToLack(secret, member1)
+	ns.NowRun(settings, member2)
 	second.IsDeleted()
 	for _, resource := range []client.Object{settings, secret, absent} {
-		ns.comeToLack(resource, members...)
+		ns.ComeToLack(resource, members...)
 	}
 }
 
 // haveFollowed waits until so many of the resource's dependencies are ready.
-func (p *Propagation) haveFollowed(total, ready int32) {
-	p.ns.t.Helper()
+func haveFollowed(p *Propagation, total, ready int32) {
+	p.NS.T.Helper()
 	p.Becomes(fmt.Sprintf("%d of %d dependencies are ready", ready, total), func(object *DirectPropagation) error {
 		if fares := object.Status.Dependencies; fares == nil || *fares.Total != total || *fares.Ready != ready {
-			return fmt.Errorf("dependencies: %s", asYAML(fares))
+			return fmt.Errorf("dependencies: %s", testbed.YAML(fares))
 		}
 		return nil
 	})
@@ -548,13 +549,13 @@ func (p *Propagation) haveFollowed(total, ready int32) {
 func TestMoveFromPolicyAndBack(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	web := deployment("web", "web:1", 2)
+	web := testbed.Deployment("web", "web:1", 2)
 	ns.Has(web)
-	ns.noteWork(referenceTo(web))
+	ns.NoteWork(testbed.ReferenceTo(web))
 	policy := ns.hasDeploymentPolicy("web", policyv1alpha1.ConflictOverwrite, true)
 	pods := map[*Member]map[types.UID]bool{}
 	for _, member := range members {
-		ns.eventually(member.Name+" runs web", func(ctx context.Context) (err error) {
+		ns.Eventually(member.Name+" runs web", func(ctx context.Context) (err error) {
 			pods[member], err = readyPods(ctx, member, ns.Name, 2)
 			return err
 		})
@@ -571,7 +572,7 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	p.BecomesReady()
 	t.Logf("taken up %v after the binding was deleted", time.Since(began).Round(time.Millisecond))
 	ns.samePods(pods)
-	changes(ns, web, func(web *appsv1.Deployment) { web.Annotations = map[string]string{"example.org/moved": "yes"} })
+	testbed.Changes(ns.Namespace, web, func(web *appsv1.Deployment) { web.Annotations = map[string]string{"example.org/moved": "yes"} })
 	p.BecomesReady()
 	ns.samePods(pods)
 
@@ -583,13 +584,13 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	}
 	p.IsDeleted()
 	ns.samePods(pods)
-	ns.throughout(3*time.Second, "its Pods stay", func(ctx context.Context) error { return ns.areSamePods(ctx, pods) })
+	ns.Throughout(3*time.Second, "its Pods stay", func(ctx context.Context) error { return ns.areSamePods(ctx, pods) })
 	ns.policyLetsGo(policy, web)
 }
 
 func (ns *Namespace) samePods(pods map[*Member]map[types.UID]bool) {
-	ns.t.Helper()
-	ns.now("the Pods are the same", func(ctx context.Context) error { return ns.areSamePods(ctx, pods) })
+	ns.T.Helper()
+	ns.Now("the Pods are the same", func(ctx context.Context) error { return ns.areSamePods(ctx, pods) })
 }
 
 func (ns *Namespace) areSamePods(ctx context.Context, pods map[*Member]map[types.UID]bool) error {
@@ -609,7 +610,7 @@ func (ns *Namespace) areSamePods(ctx context.Context, pods map[*Member]map[types
 // Ready.
 func readyPods(ctx context.Context, member *Member, namespace string, count int) (map[types.UID]bool, error) {
 	list := &corev1.PodList{}
-	if err := member.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := member.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	pods := map[types.UID]bool{}

@@ -36,40 +36,41 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // tenant is a user with a role of the API server in the namespace of a test,
 // and nothing else.
 func (ns *Namespace) tenant(name, role string) client.Client {
-	ns.t.Helper()
-	config, err := configOf("karmada")
+	ns.T.Helper()
+	config, err := bed.ConfigOf("karmada")
 	if err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
-	tenant, err := client.New(config, client.Options{Scheme: scheme})
+	tenant, err := client.New(config, client.Options{Scheme: testbed.Scheme})
 	if err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}
-	if err := karmada.Create(ns.ctx, binding); err != nil {
-		ns.t.Fatal(err)
+	if err := karmada.Create(ns.Ctx, binding); err != nil {
+		ns.T.Fatal(err)
 	}
-	ns.eventually(name+" is known", func(ctx context.Context) error {
-		probe := directPropagation(ns.Name, "probe", reference("v1", "ConfigMap", "probe"), "member1")
+	ns.Eventually(name+" is known", func(ctx context.Context) error {
+		probe := testbed.NewDirectPropagation(ns.Name, "probe", testbed.Reference("v1", "ConfigMap", "probe"), "member1")
 		return tenant.Create(ctx, probe, client.DryRunAll)
 	})
 	return tenant
 }
 
 func (ns *Namespace) isDenied(what string, err error, words string) {
-	ns.t.Helper()
+	ns.T.Helper()
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
-		ns.t.Errorf("%s: the error is %v, want Forbidden with %q", what, err, words)
+		ns.T.Errorf("%s: the error is %v, want Forbidden with %q", what, err, words)
 	}
 }
 
@@ -80,45 +81,45 @@ func TestGuardrailsHoldATenant(t *testing.T) {
 	ns := newNamespace(t)
 	editor, admin := ns.tenant("jane", "edit"), ns.tenant("root", "admin")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "login"}, StringData: map[string]string{"key": "value"}}
-	if err := editor.Create(ns.ctx, secret); err != nil {
+	if err := editor.Create(ns.Ctx, secret); err != nil {
 		t.Fatal(err)
 	}
-	ns.noteWork(referenceTo(secret))
-	login := directPropagation(ns.Name, "login", referenceTo(secret), "member1", "member2")
-	if err := editor.Create(ns.ctx, login); err != nil {
+	ns.NoteWork(testbed.ReferenceTo(secret))
+	login := testbed.NewDirectPropagation(ns.Name, "login", testbed.ReferenceTo(secret), "member1", "member2")
+	if err := editor.Create(ns.Ctx, login); err != nil {
 		t.Fatal(err)
 	}
-	ns.eventually("the Secret is on the members", func(ctx context.Context) error { return run(ctx, secret, members...) })
+	ns.Eventually("the Secret is on the members", func(ctx context.Context) error { return testbed.Run(ctx, secret, members...) })
 
 	stolen := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 		Namespace: ns.Name, Name: "stolen", Labels: map[string]string{propagationv1alpha1.OwnerUIDLabel: string(login.UID)},
 	}}
-	ns.isDenied("marking a Work", karmadaAdmin(ns).Create(ns.ctx, stolen), "only the controller may set, change or remove labels of propagation.karmada-direct.io on Works")
-	binding := directPropagation(ns.Name, "jane", reference("rbac.authorization.k8s.io/v1", "RoleBinding", "jane"), "member1")
-	ns.isDenied("naming a RoleBinding", editor.Create(ns.ctx, binding), fmt.Sprintf("needs the permission to bind clusterroles.rbac.authorization.k8s.io in namespace %q", ns.Name))
+	ns.isDenied("marking a Work", karmadaAdmin(ns).Create(ns.Ctx, stolen), "only the controller may set, change or remove labels of propagation.karmada-direct.io on Works")
+	binding := testbed.NewDirectPropagation(ns.Name, "jane", testbed.Reference("rbac.authorization.k8s.io/v1", "RoleBinding", "jane"), "member1")
+	ns.isDenied("naming a RoleBinding", editor.Create(ns.Ctx, binding), fmt.Sprintf("needs the permission to bind clusterroles.rbac.authorization.k8s.io in namespace %q", ns.Name))
 
 	letGo := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"propagation.karmada-direct.io/abandon-unreachable":"true"}}}`))
-	ns.isDenied("letting go", editor.Patch(ns.ctx, login, letGo), `user "jane" needs the permission to abandon directpropagations.propagation.karmada-direct.io "login"`)
+	ns.isDenied("letting go", editor.Patch(ns.Ctx, login, letGo), `user "jane" needs the permission to abandon directpropagations.propagation.karmada-direct.io "login"`)
 	drop := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	ns.isDenied("dropping the finalizer", editor.Patch(ns.ctx, login, drop), `needs the permission to abandon`)
-	ns.eventually("an administrator of the namespace may let go", func(ctx context.Context) error { return admin.Patch(ctx, login, letGo) })
-	if err := editor.Delete(ns.ctx, login); err != nil {
+	ns.isDenied("dropping the finalizer", editor.Patch(ns.Ctx, login, drop), `needs the permission to abandon`)
+	ns.Eventually("an administrator of the namespace may let go", func(ctx context.Context) error { return admin.Patch(ctx, login, letGo) })
+	if err := editor.Delete(ns.Ctx, login); err != nil {
 		t.Fatal(err)
 	}
-	ns.comeToLack(secret, members...)
+	ns.ComeToLack(secret, members...)
 }
 
 // karmadaAdmin is the user that Karmada's components are: it may do everything,
 // and is not the controller.
 func karmadaAdmin(ns *Namespace) client.Client {
-	ns.t.Helper()
-	config, err := configOf("karmada")
+	ns.T.Helper()
+	config, err := bed.ConfigOf("karmada")
 	if err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
-	admin, err := client.New(config, client.Options{Scheme: scheme})
+	admin, err := client.New(config, client.Options{Scheme: testbed.Scheme})
 	if err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	return admin
 }
@@ -129,23 +130,23 @@ func TestKindBeyondTheDefaultRole(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	group := "e2e-" + rand.String(5) + ".example.org"
-	kind := widgetCRD(group)
-	t.Cleanup(func() { uninstall(t, kind, karmada, member1.client, member2.client) })
-	for _, plane := range []client.Client{karmada, member1.client, member2.client} {
-		ns.serves(kind, plane)
+	kind := testbed.NewKind(group, "Widget")
+	t.Cleanup(func() { ns.Uninstalls(kind, karmada, member1.Client, member2.Client) })
+	for _, plane := range []client.Client{karmada, member1.Client, member2.Client} {
+		ns.Serves(kind, plane)
 	}
-	widget := custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
+	widget := testbed.Custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
 	ns.Has(widget)
 	p := ns.Propagates("widget", widget).To(member1, member2)
 	p.Becomes("ResourceReadFailed, with the permission that is missing", func(object *DirectPropagation) error {
 		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
 		if ready == nil || ready.Reason != propagationv1alpha1.ReasonResourceReadFailed || !strings.Contains(ready.Message, "widgets") ||
 			!strings.Contains(ready.Message, group) || !strings.Contains(ready.Message, "forbidden") {
-			return fmt.Errorf("Ready is %s", say(ready))
+			return fmt.Errorf("Ready is %s", testbed.Say(ready))
 		}
 		return nil
 	})
-	ns.controllerMayPropagate(kind)
+	ns.ControllerMayPropagate(kind)
 	p.BecomesReady()
 	p.IsDeleted()
 }

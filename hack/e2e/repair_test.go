@@ -34,13 +34,14 @@ import (
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // What somebody deletes or edits on a member comes back as it was.
 func TestMemberIsRepaired(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings, web := configMap("settings", "as it should be"), deployment("web", "web:1", 1)
+	settings, web := testbed.ConfigMap("settings", "as it should be"), testbed.Deployment("web", "web:1", 1)
 	ns.Has(settings)
 	ns.Has(web)
 	propagations := []*Propagation{
@@ -53,24 +54,24 @@ func TestMemberIsRepaired(t *testing.T) {
 	for _, member := range members {
 		for _, resource := range []client.Object{settings, web} {
 			before := ns.onMember(member, resource)
-			if err := member.client.Delete(ns.ctx, before); err != nil {
-				t.Fatalf("%s: deleting %s: %v", member, describeObject(resource), err)
+			if err := member.Delete(ns.Ctx, before); err != nil {
+				t.Fatalf("%s: deleting %s: %v", member, testbed.Describe(resource), err)
 			}
-			ns.eventually(fmt.Sprintf("%s has %s again", member, describeObject(resource)), func(ctx context.Context) error {
-				after, err := member.get(ctx, resource)
+			ns.Eventually(fmt.Sprintf("%s has %s again", member, testbed.Describe(resource)), func(ctx context.Context) error {
+				after, err := member.Find(ctx, resource)
 				if err == nil && after.GetUID() == before.GetUID() {
 					return errors.New("it is still the old one")
 				}
-				return errors.Join(err, member.runs(ctx, resource))
+				return errors.Join(err, member.Runs(ctx, resource))
 			})
 		}
-		tampersOnMember(ns, member, settings.DeepCopy(), saying("something else"))
+		tampersOnMember(ns, member, settings.DeepCopy(), testbed.Saying("something else"))
 		tampersOnMember(ns, member, web.DeepCopy(), func(web *appsv1.Deployment) {
 			web.Spec.Template.Spec.Containers[0].Image = "something:else"
 		})
 	}
-	ns.comeToRun(settings, members...)
-	ns.comeToRun(web, members...)
+	ns.ComeToRun(settings, members...)
+	ns.ComeToRun(web, members...)
 	for _, p := range propagations {
 		p.BecomesReady()
 	}
@@ -113,16 +114,16 @@ func TestWorkIsRepaired(t *testing.T) {
 		t.Run(tampering.name, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
-			settings := configMap("settings", "as it should be")
+			settings := testbed.ConfigMap("settings", "as it should be")
 			ns.Has(settings)
 			p := ns.Propagates("settings", settings).To(member1, member2)
 			p.BecomesReady()
 			for _, member := range members {
-				before, err := ns.work(ns.ctx, settings, member)
+				before, err := ns.Work(ns.Ctx, settings, member)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := change(ns.ctx, karmada, before.DeepCopy(), tampering.with); err != nil {
+				if err := testbed.Change(ns.Ctx, karmada, before.DeepCopy(), tampering.with); err != nil {
 					t.Fatal(err)
 				}
 				ns.isRepaired(settings, member, before)
@@ -136,35 +137,35 @@ func TestWorkIsRepaired(t *testing.T) {
 func TestWorkIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "as it should be")
+	settings := testbed.ConfigMap("settings", "as it should be")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).To(member1, member2)
 	p.BecomesReady()
 	for _, member := range members {
-		before, err := ns.work(ns.ctx, settings, member)
+		before, err := ns.Work(ns.Ctx, settings, member)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := karmada.Delete(ns.ctx, before.DeepCopy()); err != nil {
+		if err := karmada.Delete(ns.Ctx, before.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
-		ns.eventually("there is another Work", func(ctx context.Context) error {
-			after, err := ns.work(ctx, settings, member)
+		ns.Eventually("there is another Work", func(ctx context.Context) error {
+			after, err := ns.Work(ctx, settings, member)
 			if err == nil && after.UID == before.UID {
 				return errors.New("it is still the old one")
 			}
 			return err
 		})
-		ns.comeToRun(settings, member)
+		ns.ComeToRun(settings, member)
 		p.BecomesReady()
 	}
 }
 
 // isRepaired waits until a Work is what it was, and the member too.
 func (ns *Namespace) isRepaired(resource client.Object, member *Member, before *workv1alpha1.Work) {
-	ns.t.Helper()
-	ns.eventually("the Work on "+member.Name+" is as it was", func(ctx context.Context) error {
-		after, err := ns.work(ctx, resource, member)
+	ns.T.Helper()
+	ns.Eventually("the Work on "+member.Name+" is as it was", func(ctx context.Context) error {
+		after, err := ns.Work(ctx, resource, member)
 		if err != nil {
 			return err
 		}
@@ -173,7 +174,7 @@ func (ns *Namespace) isRepaired(resource client.Object, member *Member, before *
 		}
 		return nil
 	})
-	ns.comeToRun(resource, member)
+	ns.ComeToRun(resource, member)
 }
 
 // essence is what of a Work must come back when hands have been at it. The
@@ -197,10 +198,10 @@ func essence(work *workv1alpha1.Work) any {
 
 // onMember reads a member's object.
 func (ns *Namespace) onMember(member *Member, resource client.Object) client.Object {
-	ns.t.Helper()
-	found, err := member.get(ns.ctx, resource)
+	ns.T.Helper()
+	found, err := member.Find(ns.Ctx, resource)
 	if err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	return found
 }
@@ -208,10 +209,10 @@ func (ns *Namespace) onMember(member *Member, resource client.Object) client.Obj
 // tampersOnMember edits a member's object behind Karmada's back, and waits
 // until that is undone.
 func tampersOnMember[T client.Object](ns *Namespace, member *Member, resource T, mutate func(T)) {
-	ns.t.Helper()
+	ns.T.Helper()
 	wanted, _ := resource.DeepCopyObject().(client.Object)
-	if err := change(ns.ctx, member.client, resource, mutate); err != nil {
-		ns.t.Fatal(err)
+	if err := testbed.Change(ns.Ctx, member.Client, resource, mutate); err != nil {
+		ns.T.Fatal(err)
 	}
-	ns.comeToRun(wanted, member)
+	ns.ComeToRun(wanted, member)
 }

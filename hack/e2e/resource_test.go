@@ -27,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // A resource that is missing at first is picked up when it appears. When it is
@@ -35,7 +36,7 @@ import (
 func TestResourceComesAndGoes(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "first")
+	settings := testbed.ConfigMap("settings", "first")
 	p := ns.Propagates("settings", settings).To(member1, member2)
 	missing := fmt.Sprintf("ConfigMap %s/settings does not exist in the Karmada control plane", ns.Name)
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
@@ -49,23 +50,23 @@ func TestResourceComesAndGoes(t *testing.T) {
 	kept := settings.DeepCopy()
 	ns.Loses(settings)
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
-	ns.throughout(3*time.Second, "the members keep it", func(ctx context.Context) error { return run(ctx, kept, members...) })
+	ns.Throughout(3*time.Second, "the members keep it", func(ctx context.Context) error { return testbed.Run(ctx, kept, members...) })
 	for _, member := range members {
 		// They run the last revision, and that is what their rows say.
-		row := rowOf(p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, ""), member.Name)
+		row := testbed.RowOf(p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, ""), member.Name)
 		if row.Revision != first.Status.Clusters[0].Revision {
 			t.Errorf("%s: revision %s, want %s", member, row.Revision, first.Status.Clusters[0].Revision)
 		}
 	}
 
-	settings = configMap("settings", "second")
+	settings = testbed.ConfigMap("settings", "second")
 	ns.Has(settings)
 	p.BecomesReady()
-	ns.nowRun(settings, members...)
+	ns.NowRun(settings, members...)
 
 	// Deleted for good, and the DirectPropagation with it: the members let go.
 	ns.Loses(settings)
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
 	p.IsDeleted()
-	ns.comeToLack(settings, members...)
+	ns.ComeToLack(settings, members...)
 }

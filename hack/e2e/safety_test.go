@@ -45,6 +45,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // settled is how long nothing must happen before a test believes that nothing will.
@@ -53,23 +54,23 @@ const settled = 5 * time.Second
 // propagatesClusterWide makes a ClusterDirectPropagation to all members, which
 // goes when the test ends.
 func (ns *Namespace) propagatesClusterWide(reference propagationv1alpha1.ResourceReference) *propagationv1alpha1.ClusterDirectPropagation {
-	ns.t.Helper()
+	ns.T.Helper()
 	object := &propagationv1alpha1.ClusterDirectPropagation{
 		ObjectMeta: metav1.ObjectMeta{Name: ns.Name},
-		Spec:       propagationv1alpha1.PropagationSpec{Resource: reference, Clusters: targets(namesOf(members)...)},
+		Spec:       propagationv1alpha1.PropagationSpec{Resource: reference, Clusters: testbed.Targets(testbed.NamesOf(members)...)},
 	}
-	if err := karmada.Create(ns.ctx, object); err != nil {
-		ns.t.Fatal(err)
+	if err := karmada.Create(ns.Ctx, object); err != nil {
+		ns.T.Fatal(err)
 	}
-	ns.t.Cleanup(func() { clusterPropagationGoes(ns.t, object) })
+	ns.T.Cleanup(func() { clusterPropagationGoes(ns.T, object) })
 	return object
 }
 
 // conflictsEverywhere waits until every row of a ClusterDirectPropagation says that
 // somebody else holds the resource.
 func (ns *Namespace) conflictsEverywhere(object *propagationv1alpha1.ClusterDirectPropagation) {
-	ns.t.Helper()
-	ns.eventually("every row tells of a conflict", func(ctx context.Context) error {
+	ns.T.Helper()
+	ns.Eventually("every row tells of a conflict", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
@@ -90,14 +91,14 @@ func (ns *Namespace) conflictsEverywhere(object *propagationv1alpha1.ClusterDire
 func TestNamespaceThatKarmadaSynchronizes(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	treasure := configMap("treasure", "made on the member")
+	treasure := testbed.ConfigMap("treasure", "made on the member")
 	treasure.Namespace = ns.Name
 	for _, member := range members {
-		if err := member.client.Create(ns.ctx, treasure.DeepCopy()); err != nil {
+		if err := member.Create(ns.Ctx, treasure.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	object := ns.propagatesClusterWide(reference("v1", "Namespace", ns.Name))
+	object := ns.propagatesClusterWide(testbed.Reference("v1", "Namespace", ns.Name))
 	ns.conflictsEverywhere(object)
 	clusterPropagationGoes(t, object)
 	ns.staysOnMembers(treasure)
@@ -106,10 +107,10 @@ func TestNamespaceThatKarmadaSynchronizes(t *testing.T) {
 // staysOnMembers checks that an object that was made on the members stays there,
 // and removes it.
 func (ns *Namespace) staysOnMembers(object client.Object) {
-	ns.t.Helper()
-	ns.throughout(settled, "the members keep "+describeObject(object), func(ctx context.Context) error {
+	ns.T.Helper()
+	ns.Throughout(settled, "the members keep "+testbed.Describe(object), func(ctx context.Context) error {
 		for _, member := range members {
-			found, err := member.get(ctx, object)
+			found, err := member.Find(ctx, object)
 			if err != nil || found == nil || found.GetDeletionTimestamp() != nil {
 				return fmt.Errorf("%s: %v: %w", member, found, err)
 			}
@@ -117,8 +118,8 @@ func (ns *Namespace) staysOnMembers(object client.Object) {
 		return nil
 	})
 	for _, member := range members {
-		if err := member.client.Delete(ns.ctx, object.DeepCopyObject().(client.Object)); err != nil {
-			ns.t.Error(err)
+		if err := member.Delete(ns.Ctx, object.DeepCopyObject().(client.Object)); err != nil {
+			ns.T.Error(err)
 		}
 	}
 }
@@ -130,20 +131,20 @@ func TestNamespaceThatKarmadaTakesOver(t *testing.T) {
 	ns := newNamespace(t)
 	name := ns.Name + "-own"
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}}}
-	if err := karmada.Create(ns.ctx, own); err != nil {
+	if err := karmada.Create(ns.Ctx, own); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = karmada.Delete(context.Background(), own) })
-	object := ns.propagatesClusterWide(reference("v1", "Namespace", name))
-	ns.eventually("the Namespace is propagated", func(ctx context.Context) error { return clusterIsReady(ctx, object) })
-	treasure := configMap("treasure", "made on the member")
+	object := ns.propagatesClusterWide(testbed.Reference("v1", "Namespace", name))
+	ns.Eventually("the Namespace is propagated", func(ctx context.Context) error { return clusterIsReady(ctx, object) })
+	treasure := testbed.ConfigMap("treasure", "made on the member")
 	treasure.Namespace = name
 	for _, member := range members {
-		if err := member.client.Create(ns.ctx, treasure.DeepCopy()); err != nil {
+		if err := member.Create(ns.Ctx, treasure.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := change(ns.ctx, karmada, own, func(own *corev1.Namespace) { own.Labels = map[string]string{"taken": "over"} }); err != nil {
+	if err := testbed.Change(ns.Ctx, karmada, own, func(own *corev1.Namespace) { own.Labels = map[string]string{"taken": "over"} }); err != nil {
 		t.Fatal(err)
 	}
 	ns.conflictsEverywhere(object)
@@ -156,50 +157,50 @@ func TestNamespaceThatKarmadaTakesOver(t *testing.T) {
 func TestStrangersWork(t *testing.T) {
 	t.Parallel()
 	ns, stranger := newNamespace(t), newNamespace(t)
-	settings := configMap("settings", "not the stranger's")
+	settings := testbed.ConfigMap("settings", "not the stranger's")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).To(members...)
 	object := p.BecomesReady()
-	ours, err := ns.work(ns.ctx, settings, member1)
+	ours, err := ns.Work(ns.Ctx, settings, member1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	foreign := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: stranger.Name, Name: ours.Name, Finalizers: []string{"example.org/stay"}}}
 	foreign.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: ours.Spec.Workload.Manifests[0].Raw}}}
-	if err := karmada.Create(ns.ctx, foreign); err != nil {
+	if err := karmada.Create(ns.Ctx, foreign); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = change(context.Background(), karmada, foreign, func(work *workv1alpha1.Work) { work.Finalizers = nil })
+		_ = testbed.Change(context.Background(), karmada, foreign, func(work *workv1alpha1.Work) { work.Finalizers = nil })
 	})
-	if err := karmada.Delete(ns.ctx, foreign.DeepCopy()); err != nil {
+	if err := karmada.Delete(ns.Ctx, foreign.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if err := change(ns.ctx, karmada, foreign, func(work *workv1alpha1.Work) {
+	if err := testbed.Change(ns.Ctx, karmada, foreign, func(work *workv1alpha1.Work) {
 		work.Labels, work.Annotations = ours.Labels, ours.Annotations
 	}); err != nil {
 		t.Fatal(err)
 	}
 	ns.staysQuiet(settled)
-	if diff := len(p.latest().Status.Clusters) - len(object.Status.Clusters); diff != 0 {
+	if diff := len(p.Latest().Status.Clusters) - len(object.Status.Clusters); diff != 0 {
 		t.Errorf("the stranger's Work adds %d rows", diff)
 	}
 	p.IsDeleted()
-	ns.comeToLack(settings, members...)
+	ns.ComeToLack(settings, members...)
 }
 
 // refusesWorksOf has the API server refuse to create and to update the Works of a
 // namespace on a member, as long as the test takes.
 func (ns *Namespace) refusesWorksOf(member *Member, workName string) {
-	ns.t.Helper()
+	ns.T.Helper()
 	policy, binding := refusing(ns.Name, fmt.Sprintf("request.namespace == %q && request.name.startsWith(%q)", names.GenerateExecutionSpaceName(member.Name), workName), "no Works for "+member.Name)
 	for _, object := range []client.Object{policy, binding} {
-		if err := karmada.Create(ns.ctx, object); err != nil {
-			ns.t.Fatal(err)
+		if err := karmada.Create(ns.Ctx, object); err != nil {
+			ns.T.Fatal(err)
 		}
-		ns.t.Cleanup(func() { _ = karmada.Delete(context.Background(), object) })
+		ns.T.Cleanup(func() { _ = karmada.Delete(context.Background(), object) })
 	}
-	ns.eventually("the API server knows the policy", func(ctx context.Context) error {
+	ns.Eventually("the API server knows the policy", func(ctx context.Context) error {
 		probe := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: names.GenerateExecutionSpaceName(member.Name), Name: workName + "-probe"}}
 		if err := karmada.Create(ctx, probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "no Works for") {
 			return fmt.Errorf("a Work is answered by: %w", err)
@@ -234,29 +235,29 @@ func refusing(name, which, message string) (*admissionregistrationv1.ValidatingA
 func TestOneClusterHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "old")
+	settings := testbed.ConfigMap("settings", "old")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).To(members...)
 	p.BecomesReady()
-	work, err := ns.work(ns.ctx, settings, member1)
+	work, err := ns.Work(ns.Ctx, settings, member1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ns.refusesWorksOf(member1, work.Name)
-	changes(ns, settings, saying("new"))
-	ns.comeToRun(settings, member2)
+	testbed.Changes(ns.Namespace, settings, testbed.Saying("new"))
+	ns.ComeToRun(settings, member2)
 	p.Becomes("says that member1's Work is refused", func(object *DirectPropagation) error {
-		if row := rowOf(object, member1.Name); row == nil || row.Reason != propagationv1alpha1.ReasonWriteFailed || !strings.Contains(row.Message, "no Works for") {
+		if row := testbed.RowOf(object, member1.Name); row.Reason != propagationv1alpha1.ReasonWriteFailed || !strings.Contains(row.Message, "no Works for") {
 			return fmt.Errorf("its row is %+v", row)
 		}
 		return nil
 	})
 	p.MovesTo(member1)
-	ns.comeToLack(settings, member2)
+	ns.ComeToLack(settings, member2)
 
 	policy, binding := refusing(ns.Name, "", "")
 	for _, object := range []client.Object{binding, policy} {
-		if err := karmada.Delete(ns.ctx, object); err != nil {
+		if err := karmada.Delete(ns.Ctx, object); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -271,26 +272,26 @@ func TestAnotherGroupIsNamed(t *testing.T) {
 	word := rand.String(5)
 	widgets := map[string]client.Object{}
 	for _, group := range []string{"one-" + word + ".example.org", "two-" + word + ".example.org"} {
-		kind := widgetCRD(group)
-		ns.installs(kind, karmada)
+		kind := testbed.NewKind(group, "Widget")
+		ns.Installs(kind, karmada)
 		for _, member := range members {
-			ns.installs(kind, member.client)
+			ns.Installs(kind, member.Client)
 		}
-		t.Cleanup(func() { uninstall(t, kind, karmada, member1.client, member2.client) })
-		widget := custom(group+"/v1", "Widget", "widget", map[string]any{"size": group})
+		t.Cleanup(func() { ns.Uninstalls(kind, karmada, member1.Client, member2.Client) })
+		widget := testbed.Custom(group+"/v1", "Widget", "widget", map[string]any{"size": group})
 		ns.Has(widget)
 		widgets[group[:3]] = widget
 	}
 	first, second := widgets["one"], widgets["two"]
 	p := ns.Propagates("widget", first).To(members...)
 	p.BecomesReady()
-	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = referenceTo(second) })
-	ns.comeToRun(second, members...)
-	ns.comeToLack(first, members...)
+	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = testbed.ReferenceTo(second) })
+	ns.ComeToRun(second, members...)
+	ns.ComeToLack(first, members...)
 	p.BecomesReady()
 	// Without its kind, Karmada would never end the deletion of a Work.
 	p.IsDeleted()
-	ns.comeToLack(second, members...)
+	ns.ComeToLack(second, members...)
 }
 
 // Names that differ in case only have the same Work, too.
@@ -300,12 +301,12 @@ func TestCaseOfNameChanges(t *testing.T) {
 	upper, lower := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "Reader"}}, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
 	ns.Has(upper)
 	ns.Has(lower)
-	reference := reference("rbac.authorization.k8s.io/v1", "Role", "Reader")
+	reference := testbed.Reference("rbac.authorization.k8s.io/v1", "Role", "Reader")
 	p := ns.PropagatesReference("reader", reference).To(members...)
 	has := func(name string, want bool) func(context.Context) error {
 		return func(ctx context.Context) error {
 			for _, member := range members {
-				err := member.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: name}, &rbacv1.Role{})
+				err := member.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: name}, &rbacv1.Role{})
 				if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == want {
 					return fmt.Errorf("%s: Role %s: %w", member, name, err)
 				}
@@ -313,10 +314,10 @@ func TestCaseOfNameChanges(t *testing.T) {
 			return nil
 		}
 	}
-	ns.eventually("the members have Reader", has("Reader", true))
+	ns.Eventually("the members have Reader", has("Reader", true))
 	p.Changes(func(object *DirectPropagation) { object.Spec.Resource.Name = "reader" })
-	ns.eventually("the members have reader", has("reader", true))
-	ns.eventually("the members lack Reader", has("Reader", false))
+	ns.Eventually("the members have reader", has("reader", true))
+	ns.Eventually("the members lack Reader", has("Reader", false))
 }
 
 func job(name, image string) *batchv1.Job {
@@ -329,27 +330,27 @@ func job(name, image string) *batchv1.Job {
 // the one into the other.
 func TestResourceIsCreatedAnew(t *testing.T) {
 	t.Parallel()
-	immutable := configMap("settings", "old")
+	immutable := testbed.ConfigMap("settings", "old")
 	immutable.Immutable = ptr.To(true)
-	other := deployment("web", "nginx:2", 1)
+	other := testbed.Deployment("web", "nginx:2", 1)
 	other.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"other": "selector"}}
 	other.Spec.Template.Labels = map[string]string{"other": "selector"}
-	another := configMap("settings", "new")
+	another := testbed.ConfigMap("settings", "new")
 	another.Immutable = ptr.To(true)
 	for name, tc := range map[string]struct{ before, after client.Object }{
 		"Job":        {job("run", "busybox:1"), job("run", "busybox:2")},
 		"ConfigMap":  {immutable, another},
-		"Deployment": {deployment("web", "nginx:1", 1), other},
+		"Deployment": {testbed.Deployment("web", "nginx:1", 1), other},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
 			ns.Has(tc.before)
 			p := ns.Propagates("it", tc.before).With(func(object *DirectPropagation) { object.Spec.AggregateStatus = ptr.To(false) }).To(members...)
-			ns.eventually("the members have the old one", ns.haveUIDsOf(tc.before, nil))
+			ns.Eventually("the members have the old one", ns.haveUIDsOf(tc.before, nil))
 			old := ns.uidsOf(tc.before)
 			ns.Loses(tc.before)
-			ns.eventually("it is gone", func(ctx context.Context) error {
+			ns.Eventually("it is gone", func(ctx context.Context) error {
 				err := karmada.Get(ctx, types.NamespacedName{Namespace: ns.Name, Name: tc.before.GetName()}, tc.before.DeepCopyObject().(client.Object))
 				if apierrors.IsNotFound(err) {
 					return nil
@@ -368,9 +369,9 @@ func TestResourceIsCreatedAnew(t *testing.T) {
 					}
 				}
 			})
-			ns.eventually("the members have another one", ns.haveUIDsOf(tc.after, old))
-			ns.comeToRun(tc.after, members...)
-			ns.eventually("a row has said so", func(context.Context) error {
+			ns.Eventually("the members have another one", ns.haveUIDsOf(tc.after, old))
+			ns.ComeToRun(tc.after, members...)
+			ns.Eventually("a row has said so", func(context.Context) error {
 				select {
 				case <-said:
 					return nil
@@ -394,7 +395,7 @@ func (ns *Namespace) uidsOf(object client.Object) map[string]types.UID {
 func (ns *Namespace) haveUIDsOf(object client.Object, not map[string]types.UID) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, member := range members {
-			found, err := member.get(ctx, object)
+			found, err := member.Find(ctx, object)
 			if err != nil || found == nil {
 				return fmt.Errorf("%s: %v: %w", member, found, err)
 			}
@@ -425,10 +426,10 @@ func TestDataIsNotReplaced(t *testing.T) {
 	before := database("one")
 	ns.Has(before)
 	p := ns.Propagates("database", before).With(func(object *DirectPropagation) { object.Spec.AggregateStatus = ptr.To(false) }).To(members...)
-	ns.eventually("the members have it", ns.haveUIDsOf(before, nil))
+	ns.Eventually("the members have it", ns.haveUIDsOf(before, nil))
 	old := ns.uidsOf(before)
 	ns.Loses(before)
-	ns.eventually("it is gone", func(ctx context.Context) error {
+	ns.Eventually("it is gone", func(ctx context.Context) error {
 		err := karmada.Get(ctx, types.NamespacedName{Namespace: ns.Name, Name: "database"}, &appsv1.StatefulSet{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -438,13 +439,13 @@ func TestDataIsNotReplaced(t *testing.T) {
 	ns.Has(database("two"))
 	p.Becomes("says that it is not replaced", func(object *DirectPropagation) error {
 		for _, member := range members {
-			if row := rowOf(object, member.Name); row == nil || row.Reason != propagationv1alpha1.ReasonApplyFailed || !strings.Contains(row.Message, "not replaced") {
+			if row := testbed.RowOf(object, member.Name); row.Reason != propagationv1alpha1.ReasonApplyFailed || !strings.Contains(row.Message, "not replaced") {
 				return fmt.Errorf("%s: %+v", member, row)
 			}
 		}
 		return nil
 	})
-	ns.throughout(settled, "the members keep what they have", func(context.Context) error {
+	ns.Throughout(settled, "the members keep what they have", func(context.Context) error {
 		for name, uid := range ns.uidsOf(before) {
 			if uid != old[name] {
 				return fmt.Errorf("%s has another one", name)
@@ -461,19 +462,19 @@ func TestRefusalIsRetried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
-			settings := configMap("settings", "the control plane's")
-			foreign := configMap("settings", "the member's own")
+			settings := testbed.ConfigMap("settings", "the control plane's")
+			foreign := testbed.ConfigMap("settings", "the member's own")
 			foreign.Namespace = ns.Name
 			for _, member := range members {
-				if err := member.client.Create(ns.ctx, foreign.DeepCopy()); err != nil {
+				if err := member.Create(ns.Ctx, foreign.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}
 			}
 			ns.Has(settings)
 			p := ns.Propagates("settings", settings).To(members...)
-			p.awaitsRows("both members refuse", propagationv1alpha1.ReasonApplyFailed)
+			awaitsRows(p, "both members refuse", propagationv1alpha1.ReasonApplyFailed)
 			for _, member := range members {
-				if err := member.client.Delete(ns.ctx, foreign.DeepCopy()); err != nil {
+				if err := member.Delete(ns.Ctx, foreign.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // The control plane ceases to serve the version that an object names, and the
@@ -39,41 +40,41 @@ func TestVersionIsServedNoMore(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	group := "e2e-" + rand.String(5) + ".example.org"
-	kind := widgetCRD(group)
+	kind := testbed.NewKind(group, "Widget")
 	second := *kind.Spec.Versions[0].DeepCopy()
 	second.Name, second.Storage = "v2", false
 	kind.Spec.Versions = append(kind.Spec.Versions, second)
-	t.Cleanup(func() { uninstall(t, kind, karmada, member1.client, member2.client) })
-	ns.installs(kind, karmada)
-	ns.installs(kind, member1.client)
-	ns.installs(kind, member2.client)
-	widget := custom(group+"/v1", "Widget", "widget", map[string]any{"size": "small"})
+	t.Cleanup(func() { ns.Uninstalls(kind, karmada, member1.Client, member2.Client) })
+	ns.Installs(kind, karmada)
+	ns.Installs(kind, member1.Client)
+	ns.Installs(kind, member2.Client)
+	widget := testbed.Custom(group+"/v1", "Widget", "widget", map[string]any{"size": "small"})
 	ns.Has(widget)
 	p := ns.Propagates("widget", widget).To(member1, member2)
 	p.BecomesReady()
-	before := custom(group+"/v1", "Widget", "widget", map[string]any{"size": "small"})
+	before := testbed.Custom(group+"/v1", "Widget", "widget", map[string]any{"size": "small"})
 	before.SetNamespace(ns.Name)
 
 	servesV1 := func(served bool) {
 		t.Helper()
-		changes(ns, kind.DeepCopy(), func(kind *apiextensionsv1.CustomResourceDefinition) { kind.Spec.Versions[0].Served = served })
+		testbed.Changes(ns.Namespace, kind.DeepCopy(), func(kind *apiextensionsv1.CustomResourceDefinition) { kind.Spec.Versions[0].Served = served })
 	}
 	servesV1(false)
 	unknown := fmt.Sprintf("spec.resource: the Karmada API server does not serve kind %q in %q; check the spelling, name a version that is served, or install its CustomResourceDefinition there", "Widget", group+"/v1")
 	isStalled(t, p.Says(propagationv1alpha1.ReasonResourceKindNotFound, unknown), propagationv1alpha1.ReasonResourceKindNotFound, unknown)
-	otherwise := custom(group+"/v2", "Widget", "widget", nil)
+	otherwise := testbed.Custom(group+"/v2", "Widget", "widget", nil)
 	otherwise.SetNamespace(ns.Name)
-	changes(ns, otherwise, func(widget *unstructured.Unstructured) {
+	testbed.Changes(ns.Namespace, otherwise, func(widget *unstructured.Unstructured) {
 		widget.Object["spec"] = map[string]any{"size": "large"}
 	})
-	ns.throughout(5*time.Second, "the members keep what they have", func(ctx context.Context) error { return run(ctx, before, members...) })
+	ns.Throughout(5*time.Second, "the members keep what they have", func(ctx context.Context) error { return testbed.Run(ctx, before, members...) })
 
 	servesV1(true)
-	after := custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
+	after := testbed.Custom(group+"/v1", "Widget", "widget", map[string]any{"size": "large"})
 	after.SetNamespace(ns.Name)
-	ns.comeToRun(after, members...)
+	ns.ComeToRun(after, members...)
 	p.BecomesReady()
 	// Without its kind, Karmada would never end the deletion of a Work.
 	p.IsDeleted()
-	ns.comeToLack(after, members...)
+	ns.ComeToLack(after, members...)
 }

@@ -35,6 +35,7 @@ import (
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 const deployer = "deployer"
@@ -49,7 +50,7 @@ func TestTenantPropagates(t *testing.T) {
 	ns := newNamespace(t)
 	ns.mayGet("configmaps")
 	ns.mayPropagate()
-	settings := configMap("settings", "one")
+	settings := testbed.ConfigMap("settings", "one")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).With(asDeployer).To(members...)
 	p.BecomesReady()
@@ -65,12 +66,12 @@ func TestTenantIsConfinedToClusters(t *testing.T) {
 	ns := newNamespace(t)
 	ns.mayGet("configmaps")
 	ns.mayPropagate(member1.Name)
-	settings := configMap("settings", "one")
+	settings := testbed.ConfigMap("settings", "one")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).With(asDeployer).To(member1, member2)
 	p.RowSays(member2.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonForbidden,
 		fmt.Sprintf("ServiceAccount %s/%s lacks the permission propagate on clusters.cluster.karmada.io %q; grant it with a ClusterRole and a ClusterRoleBinding", ns.Name, deployer, member2.Name))
-	ns.comeToRun(settings, member1)
+	ns.ComeToRun(settings, member1)
 	ns.nowLack(settings, member2)
 	ns.mayPropagate(member1.Name, member2.Name)
 	p.BecomesReady()
@@ -83,27 +84,27 @@ func TestTenantLosesPermission(t *testing.T) {
 	ns := newNamespace(t)
 	role := ns.mayGet("configmaps")
 	ns.mayPropagate()
-	settings := configMap("settings", "one")
+	settings := testbed.ConfigMap("settings", "one")
 	ns.Has(settings)
 	p := ns.Propagates("settings", settings).With(asDeployer).To(member1, member2)
 	p.BecomesReady()
-	if err := karmada.Delete(ns.ctx, role); err != nil {
+	if err := karmada.Delete(ns.Ctx, role); err != nil {
 		t.Fatal(err)
 	}
 	running := ns.changesUntilForbidden(p)
 
 	// The resource is what runs again: nothing new travels, and all is repaired.
-	changes(ns, settings, saying(running))
+	testbed.Changes(ns.Namespace, settings, testbed.Saying(running))
 	p.BecomesReady()
-	work, err := ns.work(ns.ctx, settings, member1)
+	work, err := ns.Work(ns.Ctx, settings, member1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := karmada.Delete(ns.ctx, work.DeepCopy()); err != nil {
+	if err := karmada.Delete(ns.Ctx, work.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	ns.eventually("the Work is restored", func(ctx context.Context) error {
-		after, err := ns.work(ctx, settings, member1)
+	ns.Eventually("the Work is restored", func(ctx context.Context) error {
+		after, err := ns.Work(ctx, settings, member1)
 		if err == nil && after.UID == work.UID {
 			return errors.New("it is still the old one")
 		}
@@ -111,33 +112,33 @@ func TestTenantLosesPermission(t *testing.T) {
 	})
 	p.BecomesReady()
 
-	changes(ns, settings, saying("forbidden"))
+	testbed.Changes(ns.Namespace, settings, testbed.Saying("forbidden"))
 	for _, member := range []*Member{member1, member2} {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonForbidden,
 			fmt.Sprintf("ServiceAccount %s/%s lacks the permission get on configmaps %q; grant it with a Role and a RoleBinding", ns.Name, deployer, settings.Name))
 	}
-	kept := configMap("settings", running)
+	kept := testbed.ConfigMap("settings", running)
 	kept.Namespace = ns.Name
-	ns.nowRun(kept, member1, member2)
+	ns.NowRun(kept, member1, member2)
 	role.SetResourceVersion("")
 	role.SetUID("")
-	if err := karmada.Create(ns.ctx, role); err != nil {
+	if err := karmada.Create(ns.Ctx, role); err != nil {
 		t.Fatal(err)
 	}
 	p.BecomesReady()
-	ns.nowRun(settings, member1, member2)
+	ns.NowRun(settings, member1, member2)
 }
 
 // changesUntilForbidden changes the settings until a change does not travel: the
 // controller believes for a minute what it was told. It returns what runs then.
 func (ns *Namespace) changesUntilForbidden(p *Propagation) string {
-	ns.t.Helper()
-	settings, running, began := configMap("settings", ""), "one", time.Now()
+	ns.T.Helper()
+	settings, running, began := testbed.ConfigMap("settings", ""), "one", time.Now()
 	settings.Namespace = ns.Name
-	for n := 0; time.Since(began) < patience; n++ {
+	for n := 0; time.Since(began) < testbed.Patience; n++ {
 		says := fmt.Sprintf("change %d", n)
-		changes(ns, settings, saying(says))
-		revision, forbidden := ns.revisionNow(settings), false
+		testbed.Changes(ns.Namespace, settings, testbed.Saying(says))
+		revision, forbidden := ns.Revision(settings), false
 		p.Becomes("is Ready or forbidden", func(object *DirectPropagation) error {
 			forbidden = slices.ContainsFunc(object.Status.Clusters, func(row propagationv1alpha1.ClusterStatus) bool {
 				return row.Reason == propagationv1alpha1.ReasonForbidden
@@ -145,27 +146,27 @@ func (ns *Namespace) changesUntilForbidden(p *Propagation) string {
 			if forbidden {
 				return nil
 			}
-			return isReady(object, object.Generation, revision)
+			return testbed.IsReady(object, object.Generation, revision)
 		})
 		if forbidden {
 			return running
 		}
 		running = says
 	}
-	ns.t.Fatalf("%v after the permission was taken away, changes still travel", patience)
+	ns.T.Fatalf("%v after the permission was taken away, changes still travel", testbed.Patience)
 	return ""
 }
 
 // nowLack checks that members do not have a resource.
 func (ns *Namespace) nowLack(resource client.Object, where ...*Member) {
-	ns.t.Helper()
-	ns.now("the members lack it", func(ctx context.Context) error { return lack(ctx, resource, where...) })
+	ns.T.Helper()
+	ns.Now("the members lack it", func(ctx context.Context) error { return testbed.Lack(ctx, resource, where...) })
 }
 
 // reviews are the questions that were asked about accounts of the namespace.
 func (ns *Namespace) reviews() []string {
 	asked := []string{}
-	for _, call := range auditing.since(0, func(c call) bool { return c.Resource == "subjectaccessreviews" && c.Namespace == ns.Name }) {
+	for _, call := range bed.Audit.Since(time.Time{}, func(c testbed.Write) bool { return c.Resource == "subjectaccessreviews" && c.Namespace == ns.Name }) {
 		asked = append(asked, call.Name)
 	}
 	return asked
@@ -173,7 +174,7 @@ func (ns *Namespace) reviews() []string {
 
 // mayGet allows the account to get all resources of a kind, and returns the role.
 func (ns *Namespace) mayGet(resource string) client.Object {
-	ns.t.Helper()
+	ns.T.Helper()
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "reads"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{"get"}}},
@@ -183,8 +184,8 @@ func (ns *Namespace) mayGet(resource string) client.Object {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 	}
 	for _, object := range []client.Object{role, binding} {
-		if err := karmada.Create(ns.ctx, object); err != nil {
-			ns.t.Fatal(err)
+		if err := karmada.Create(ns.Ctx, object); err != nil {
+			ns.T.Fatal(err)
 		}
 	}
 	ns.awaitAllowed(&authorizationv1.ResourceAttributes{Verb: "get", Resource: resource, Namespace: ns.Name})
@@ -193,8 +194,8 @@ func (ns *Namespace) mayGet(resource string) client.Object {
 
 // awaitAllowed waits until the API server knows of a role that was granted.
 func (ns *Namespace) awaitAllowed(action *authorizationv1.ResourceAttributes) {
-	ns.t.Helper()
-	ns.eventually("the API server allows "+action.Verb, func(ctx context.Context) error {
+	ns.T.Helper()
+	ns.Eventually("the API server allows "+action.Verb, func(ctx context.Context) error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "system:serviceaccount:" + ns.Name + ":" + deployer, ResourceAttributes: action,
 		}}
@@ -211,13 +212,13 @@ func (ns *Namespace) awaitAllowed(action *authorizationv1.ResourceAttributes) {
 // mayPropagate allows the account to propagate to clusters; to all when none is
 // named. It replaces what was allowed before.
 func (ns *Namespace) mayPropagate(clusters ...string) {
-	ns.t.Helper()
+	ns.T.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
 	rules := []rbacv1.PolicyRule{{
 		APIGroups: []string{clusterv1alpha1.GroupName}, Resources: []string{"clusters"}, ResourceNames: clusters, Verbs: []string{"propagate"},
 	}}
-	if err := karmada.Get(ns.ctx, client.ObjectKeyFromObject(role), role); err == nil {
-		changes(ns, role, func(role *rbacv1.ClusterRole) { role.Rules = rules })
+	if err := karmada.Get(ns.Ctx, client.ObjectKeyFromObject(role), role); err == nil {
+		testbed.Changes(ns.Namespace, role, func(role *rbacv1.ClusterRole) { role.Rules = rules })
 		return
 	}
 	role.Rules = rules
@@ -226,12 +227,12 @@ func (ns *Namespace) mayPropagate(clusters ...string) {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 	}
 	for _, object := range []client.Object{role, binding} {
-		if err := karmada.Create(ns.ctx, object); err != nil {
-			ns.t.Fatal(err)
+		if err := karmada.Create(ns.Ctx, object); err != nil {
+			ns.T.Fatal(err)
 		}
-		ns.t.Cleanup(func() {
+		ns.T.Cleanup(func() {
 			if err := karmada.Delete(context.Background(), object); err != nil {
-				ns.t.Errorf("deleting %s: %v", object.GetName(), err)
+				ns.T.Errorf("deleting %s: %v", object.GetName(), err)
 			}
 		})
 	}

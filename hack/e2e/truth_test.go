@@ -21,7 +21,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // 20 resources change 200 times, most of them before the last change has
@@ -38,13 +38,13 @@ func TestNoRowLies(t *testing.T) {
 	t.Parallel()
 	const resources, changes = 20, 200
 	ns := newNamespace(t)
-	numbers := seeded(t)
+	numbers := bed.Seeded(t)
 	changing := make([]*changing, resources)
 	for i := range changing {
 		changing[i] = ns.beginsChanging(fmt.Sprintf("settings-%d", i))
 	}
 	for range changes {
-		if err := changing[numbers.IntN(resources)].change(ns.ctx); err != nil {
+		if err := changing[numbers.IntN(resources)].change(ns.Ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,19 +68,19 @@ type changing struct {
 
 // beginsChanging makes a resource of version 1, and propagates it.
 func (ns *Namespace) beginsChanging(name string) *changing {
-	ns.t.Helper()
+	ns.T.Helper()
 	settings := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"says": "version 1"}}}
 	settings.SetAPIVersion("v1")
 	settings.SetKind("ConfigMap")
 	settings.SetName(name)
 	ns.Has(settings)
-	typed := configMap(name, "")
+	typed := testbed.ConfigMap(name, "")
 	typed.Namespace = ns.Name
 	c := &changing{ns: ns, settings: settings, version: 1}
 	c.propagation = ns.Propagates(name, settings).To(member1, member2)
-	c.truth = c.propagation.hasWitness(typed, versionOfConfigMap)
+	c.truth = hasWitness(c.propagation, typed, versionOfConfigMap)
 	if err := c.learn(); err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	return c
 }
@@ -88,7 +88,7 @@ func (ns *Namespace) beginsChanging(name string) *changing {
 // learn tells the witness the revision of the version that was just written,
 // of which the API server's answer is all that is needed.
 func (c *changing) learn() error {
-	revision, err := revisionOf(c.settings)
+	revision, err := testbed.RevisionOf(propagationv1alpha1.ConflictAbort, c.settings)
 	if err != nil {
 		return err
 	}
@@ -107,16 +107,9 @@ func (c *changing) change(ctx context.Context) error {
 // staysTrue checks that once Ready was True for the newest version, it was not
 // taken back.
 func (c *changing) staysTrue() {
-	c.ns.t.Helper()
-	ready := meta.FindStatusCondition(c.propagation.latest().Status.Conditions, propagationv1alpha1.ConditionReady)
+	c.ns.T.Helper()
+	ready := meta.FindStatusCondition(c.propagation.Latest().Status.Conditions, propagationv1alpha1.ConditionReady)
 	if ready.Status != metav1.ConditionTrue {
-		c.ns.t.Errorf("%s was Ready with the newest version, and then %s", c.propagation.Name, say(ready))
+		c.ns.T.Errorf("%s was Ready with the newest version, and then %s", c.propagation.Name, testbed.Say(ready))
 	}
-}
-
-// seeded returns random numbers that can be had again: the seed is printed.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	t.Logf("random numbers of E2E_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
 }

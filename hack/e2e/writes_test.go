@@ -22,7 +22,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -31,17 +30,18 @@ import (
 	"k8s.io/utils/ptr"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // The controller's process ends, in peace or not, and another one takes over:
 // nothing is written that is right already, by none of them.
 func TestNewProcessWritesNothing(t *testing.T) {
 	ns := newNamespace(t)
-	usual := manager
+	usual := bed.Controller
 	t.Cleanup(func() {
-		err := manager.terminate()
-		manager = usual
-		if err = errors.Join(err, usual.start()); err != nil {
+		err := bed.Controller.Terminate()
+		bed.Controller = usual
+		if err = errors.Join(err, usual.Start()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -52,57 +52,59 @@ func TestNewProcessWritesNothing(t *testing.T) {
 		over func() error
 	}{
 		{"after SIGTERM", func() error {
-			if err := manager.terminate(); err != nil {
+			if err := bed.Controller.Terminate(); err != nil {
 				return fmt.Errorf("ending the controller: %w", err)
 			}
-			return manager.start()
+			return bed.Controller.Start()
 		}},
 		{"after SIGKILL", func() error {
-			manager.kill()
-			return manager.start()
+			bed.Controller.Kill()
+			return bed.Controller.Start()
 		}},
 		{"with leader election, after SIGTERM", leaderHandsOver},
 	}
 	for _, takeover := range takeovers {
 		t.Run(takeover.name, func(t *testing.T) {
 			canary := newNamespace(t)
-			mark := auditing.mark()
+			mark := time.Now()
 			if err := takeover.over(); err != nil {
 				t.Fatal(err)
 			}
 			// Queues are worked off in their order: when this one is Ready, all that
 			// was there before it has been looked at.
-			settings := configMap("settings", "is anybody there?")
+			settings := testbed.ConfigMap("settings", "is anybody there?")
 			canary.Has(settings)
 			canary.Propagates("settings", settings).To(member1, member2).BecomesReady()
-			stranger := func(c call) bool { return !canary.isOurs(c) }
-			ns.throughout(10*time.Second, "nothing is written", func(context.Context) error { return noneOf(auditing.since(mark, stranger)) })
+			stranger := func(c testbed.Write) bool { return !canary.IsOurs(c) }
+			ns.Throughout(10*time.Second, "nothing is written", func(context.Context) error { return noneOf(bed.Audit.Since(mark, stranger)) })
 		})
 	}
 }
 
-// leaderHandsOver has two replicas run, of which the first, that holds the
-// lease, is ended.
+// leaderHandsOver has two replicas run, of which the first, the leader, is ended.
 func leaderHandsOver() error {
-	if err := manager.terminate(); err != nil {
+	first := bed.Controller
+	if err := first.Terminate(); err != nil {
 		return fmt.Errorf("ending the controller: %w", err)
 	}
-	if err := manager.start("--leader-elect=true"); err != nil {
+	if err := first.Start("--leader-elect=true"); err != nil {
 		return err
 	}
-	first := manager
-	if err := first.awaitLog("successfully acquired lease"); err != nil {
+	if err := first.AwaitLog("successfully acquired lease"); err != nil {
 		return err
 	}
-	second := &controller{program: first.program, kubeconfig: first.kubeconfig, logs: filepath.Join(filepath.Dir(first.logs), "controller-2.log")}
-	if err := second.start("--leader-elect=true"); err != nil {
+	second, err := bed.NewController("controller-2", bed.Audit)
+	if err != nil {
 		return err
 	}
-	manager = second
-	if err := second.awaitLog("attempting to acquire leader lease"); err != nil {
+	if err := second.Start("--leader-elect=true"); err != nil {
 		return err
 	}
-	return first.terminate()
+	bed.Controller = second
+	if err := second.AwaitLog("attempting to acquire leader lease"); err != nil {
+		return err
+	}
+	return first.Terminate()
 }
 
 // Two minutes go by, while others are busy around it: nothing is written.
@@ -115,10 +117,10 @@ func TestIdleWritesNothing(t *testing.T) {
 
 // hasOneOfEach makes a DirectPropagation in each state that lasts.
 func (ns *Namespace) hasOneOfEach() {
-	ns.t.Helper()
-	settings, web, stuck := configMap("settings", "healthy"), deployment("web", "web:1", 2), deployment("stuck", "stuck:1", 1)
+	ns.T.Helper()
+	settings, web, stuck := testbed.ConfigMap("settings", "healthy"), testbed.Deployment("web", "web:1", 2), testbed.Deployment("stuck", "stuck:1", 1)
 	stuck.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "none"}
-	suspended := configMap("suspended", "before")
+	suspended := testbed.ConfigMap("suspended", "before")
 	for _, resource := range []*corev1.ConfigMap{settings, suspended} {
 		ns.Has(resource)
 	}
@@ -127,22 +129,22 @@ func (ns *Namespace) hasOneOfEach() {
 	}
 	ns.Propagates("settings", settings).To(member1, member2).BecomesReady()
 	ns.Propagates("web", web).To(member1, member2).BecomesReady()
-	ns.Propagates("stuck", stuck).To(member1, member2).isBecause(propagationv1alpha1.ReasonUnhealthy)
-	ns.Propagates("rival", settings).To(member1, member2).isBecause(propagationv1alpha1.ReasonConflict)
-	ns.Propagates("missing", configMap("missing", "")).To(member1, member2).isBecause(propagationv1alpha1.ReasonResourceNotFound)
-	ns.PropagatesReference("kind", reference("example.org/v1", "Web", "web")).To(member1).isBecause(propagationv1alpha1.ReasonResourceKindNotFound)
-	ns.PropagatesReference("scope", reference("v1", "Namespace", "web")).To(member1).isBecause(propagationv1alpha1.ReasonResourceScopeMismatch)
-	ns.PropagatesReference("lease", reference("coordination.k8s.io/v1", "Lease", "web")).To(member1).isBecause(propagationv1alpha1.ReasonResourceNotPropagatable)
-	nobody := configMap("nobody", "for nobody")
+	ns.Propagates("stuck", stuck).To(member1, member2).IsBecause(propagationv1alpha1.ReasonUnhealthy)
+	ns.Propagates("rival", settings).To(member1, member2).IsBecause(propagationv1alpha1.ReasonConflict)
+	ns.Propagates("missing", testbed.ConfigMap("missing", "")).To(member1, member2).IsBecause(propagationv1alpha1.ReasonResourceNotFound)
+	ns.PropagatesReference("kind", testbed.Reference("example.org/v1", "Web", "web")).To(member1).IsBecause(propagationv1alpha1.ReasonResourceKindNotFound)
+	ns.PropagatesReference("scope", testbed.Reference("v1", "Namespace", "web")).To(member1).IsBecause(propagationv1alpha1.ReasonResourceScopeMismatch)
+	ns.PropagatesReference("lease", testbed.Reference("coordination.k8s.io/v1", "Lease", "web")).To(member1).IsBecause(propagationv1alpha1.ReasonResourceNotPropagatable)
+	nobody := testbed.ConfigMap("nobody", "for nobody")
 	ns.Has(nobody)
-	ns.Propagates("nobody", nobody).ToClusters("nobody", "member1").isBecause(propagationv1alpha1.ReasonClusterNotFound)
+	ns.Propagates("nobody", nobody).ToClusters("nobody", "member1").IsBecause(propagationv1alpha1.ReasonClusterNotFound)
 	p := ns.Propagates("suspended", suspended).To(member1, member2)
 	p.BecomesReady()
 	p.Changes(func(object *DirectPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
 	// The two are watched apart: a change made at once might still travel.
-	p.awaitsRows("is suspended", propagationv1alpha1.ReasonSuspended)
-	changes(ns, suspended, saying("after"))
-	p.isBecause(propagationv1alpha1.ReasonSuspended)
+	awaitsRows(p, "is suspended", propagationv1alpha1.ReasonSuspended)
+	testbed.Changes(ns.Namespace, suspended, testbed.Saying("after"))
+	p.IsBecause(propagationv1alpha1.ReasonSuspended)
 }
 
 // What it takes to carry out what users do: exactly so many writes of Works,
@@ -151,7 +153,7 @@ func (ns *Namespace) hasOneOfEach() {
 func TestWritesAreCounted(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	settings := configMap("settings", "version 1")
+	settings := testbed.ConfigMap("settings", "version 1")
 	ns.Has(settings)
 	var p *Propagation
 	steps := []struct {
@@ -160,33 +162,33 @@ func TestWritesAreCounted(t *testing.T) {
 		want map[string]int
 	}{
 		{"create", func() { p = ns.Propagates("settings", settings).To(member1, member2) }, map[string]int{"create works": 2}},
-		{"change the content", func() { changes(ns, settings, saying("version 2")) }, map[string]int{"patch works/status": 2, "update works": 2}},
-		{"change a label", func() { changes(ns, settings, labeled("color", "green")) }, map[string]int{"patch works/status": 2, "update works": 2}},
-		{"change what stays here", func() { changes(ns, settings, annotated(corev1.LastAppliedConfigAnnotation, "{}")) }, map[string]int{}},
+		{"change the content", func() { testbed.Changes(ns.Namespace, settings, testbed.Saying("version 2")) }, map[string]int{"patch works/status": 2, "update works": 2}},
+		{"change a label", func() { testbed.Changes(ns.Namespace, settings, labeled("color", "green")) }, map[string]int{"patch works/status": 2, "update works": 2}},
+		{"change what stays here", func() { testbed.Changes(ns.Namespace, settings, annotated(corev1.LastAppliedConfigAnnotation, "{}")) }, map[string]int{}},
 		{"label the object itself", func() {
 			p.Changes(func(object *DirectPropagation) { object.Labels = map[string]string{"color": "green"} })
 		}, map[string]int{}},
 		{"remove a cluster", func() { p.MovesTo(member2) }, map[string]int{"delete works": 1}},
 		{"add a cluster", func() { p.MovesTo(member1, member2) }, map[string]int{"create works": 1}},
-		{"suspend", func() { p.suspends(true) }, map[string]int{"update works": 2}},
-		{"resume", func() { p.suspends(false) }, map[string]int{"update works": 2}},
+		{"suspend", func() { suspends(p, true) }, map[string]int{"update works": 2}},
+		{"resume", func() { suspends(p, false) }, map[string]int{"update works": 2}},
 	}
 	for _, step := range steps {
-		mark := auditing.mark()
+		mark := time.Now()
 		step.do()
 		p.BecomesReady()
 		ns.comesToRest()
-		ns.tookWrites(step.name, auditing.since(mark, ns.isOurs), step.want)
+		ns.tookWrites(step.name, bed.Audit.Since(mark, ns.IsOurs), step.want)
 	}
-	mark := auditing.mark()
+	mark := time.Now()
 	p.IsDeleted()
 	ns.comesToRest()
-	ns.tookWrites("delete", auditing.since(mark, ns.isOurs), map[string]int{"delete works": 2})
+	ns.tookWrites("delete", bed.Audit.Since(mark, ns.IsOurs), map[string]int{"delete works": 2})
 }
 
 // tookWrites compares what was written with what may have been.
-func (ns *Namespace) tookWrites(what string, written []call, want map[string]int) {
-	ns.t.Helper()
+func (ns *Namespace) tookWrites(what string, written []testbed.Write, want map[string]int) {
+	ns.T.Helper()
 	got, ofObject := map[string]int{}, 0
 	for _, call := range written {
 		switch call.Resource {
@@ -197,14 +199,14 @@ func (ns *Namespace) tookWrites(what string, written []call, want map[string]int
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		ns.t.Errorf("to %s took %v, want %v:\n%s", what, got, want, listing(written))
+		ns.T.Errorf("to %s took %v, want %v:\n%s", what, got, want, testbed.Listing(written))
 	}
 	most := 0
 	if len(want) > 0 {
 		most = 3 + int(written[len(written)-1].At.Sub(written[0].At)/time.Second)
 	}
 	if ofObject > most {
-		ns.t.Errorf("to %s took %d writes of the object, want %d at most:\n%s", what, ofObject, most, listing(written))
+		ns.T.Errorf("to %s took %d writes of the object, want %d at most:\n%s", what, ofObject, most, testbed.Listing(written))
 	}
 }
 
@@ -216,8 +218,8 @@ func annotated(key, value string) func(*corev1.ConfigMap) {
 	return func(settings *corev1.ConfigMap) { settings.Annotations = map[string]string{key: value} }
 }
 
-func (p *Propagation) suspends(suspended bool) {
-	p.ns.t.Helper()
+func suspends(p *Propagation, suspended bool) {
+	p.NS.T.Helper()
 	p.Changes(func(object *DirectPropagation) { object.Spec.Suspension.Dispatching = ptr.To(suspended) })
 	reason := propagationv1alpha1.ReasonApplied
 	if suspended {

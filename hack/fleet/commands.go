@@ -147,7 +147,8 @@ started. The folder stays for a look at the logs, until "fleet down".`,
 }
 
 func newDownCommand(fleet *fleetFlags) *cobra.Command {
-	return &cobra.Command{
+	afterStdin := false
+	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "End a fleet and delete its folder",
 		Long: `End all processes of a fleet and delete its folder. Only processes that the fleet
@@ -159,9 +160,14 @@ Where there is no fleet, down does nothing and succeeds.`,
 			if err != nil {
 				return err
 			}
+			if afterStdin {
+				return downAfter(cmd.Context(), cmd.InOrStdin(), dir, newProgress(os.Stdout))
+			}
 			return down(cmd.Context(), dir, newProgress(os.Stdout))
 		},
 	}
+	cmd.Flags().BoolVar(&afterStdin, "after-stdin", false, "first wait until standard input closes; whoever holds a pipe to it open takes the fleet down by ending")
+	return cmd
 }
 
 func newStatusCommand(fleet *fleetFlags) *cobra.Command {

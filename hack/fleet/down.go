@@ -17,9 +17,11 @@ limitations under the License.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -55,6 +57,31 @@ func down(ctx context.Context, dir string, out *progress) error {
 	}
 	out.println("Fleet %s is down, %s is deleted.", state.Name, dir)
 	return nil
+}
+
+// downAfter takes a fleet down when its input closes. The fleet of a name is another
+// one after somebody has taken it down and up again; that one is left alone.
+func downAfter(ctx context.Context, input io.Reader, dir string, out *progress) error {
+	before, err := os.ReadFile(kubeconfigPath(dir, groupKarmada)) // has certificates of its own
+	if err != nil {
+		return fmt.Errorf("looking at the fleet: %w", err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_, _ = io.Copy(io.Discard, input) // that it cannot be read is an end as well
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := os.ReadFile(kubeconfigPath(dir, groupKarmada))
+	if err != nil || !bytes.Equal(before, after) {
+		out.println("The fleet in %s is gone already.", dir)
+		return nil //nolint:nilerr // there is nothing to take down
+	}
+	return down(ctx, dir, out)
 }
 
 // stopAll ends processes, each after those that need it, so that none logs

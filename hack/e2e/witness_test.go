@@ -29,6 +29,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // witness checks that rows tell the truth: whenever one says that a member has
@@ -60,20 +62,20 @@ type claim struct {
 }
 
 // hasWitness makes a witness of all that a DirectPropagation says from now on.
-func (p *Propagation) hasWitness(resource client.Object, version func(client.Object) int) *witness {
+func hasWitness(p *Propagation, resource client.Object, version func(client.Object) int) *witness {
 	w := &witness{resource: resource, version: version, versions: map[string]int{}}
-	ctx := context.WithoutCancel(p.ns.ctx)
+	ctx := context.WithoutCancel(p.NS.Ctx)
 	p.OnEveryState(func(state *DirectPropagation) { w.see(ctx, state) })
 	return w
 }
 
 func (w *witness) see(ctx context.Context, state *DirectPropagation) {
 	for _, member := range members {
-		row := rowOf(state, member.Name)
-		if row == nil || row.Applied != metav1.ConditionTrue {
+		row := testbed.RowOf(state, member.Name)
+		if row.Applied != metav1.ConditionTrue {
 			continue
 		}
-		found, err := member.get(ctx, w.resource)
+		found, err := member.Find(ctx, w.resource)
 		w.mu.Lock()
 		w.claims = append(w.claims, claim{state: state, member: member, revision: row.Revision, health: string(row.Health), found: found, err: err})
 		w.mu.Unlock()

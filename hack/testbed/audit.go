@@ -1,5 +1,3 @@
-//go:build e2e
-
 /*
 Copyright The Karmada Direct Authors.
 
@@ -16,12 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package e2e
+package testbed
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,49 +28,26 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
-// call is a write that the controller sent to the Karmada API server.
-type call struct {
-	At        time.Time
-	Verb      string
-	Resource  string // with its subresource: works/status
-	Namespace string
-	Name      string
-	Status    int // 0 when there was no answer
-}
-
-func (c call) String() string {
-	return fmt.Sprintf("%s %s %s %s/%s → %d", c.At.Format("15:04:05.000"), c.Verb, c.Resource, c.Namespace, c.Name, c.Status)
-}
-
-// isLease tells the renewal of the leader's lease, which goes on for ever, and
-// the Event that tells who has it.
-func (c call) isLease() bool {
-	return c.Resource == "leases" || c.Resource == "events" && strings.HasPrefix(c.Name, "karmada-direct.")
-}
-
-// auditor stands between the controller and the Karmada API server. It counts
-// every write, exactly, and may be told to cut the connection at one.
-type auditor struct {
+// Audit stands between a controller and the Karmada API server. It records every
+// write, exactly, and may be told to cut the connection at one.
+type Audit struct {
 	upstream *httputil.ReverseProxy
 	listener net.Listener
 	server   *http.Server
 
-	mu    sync.Mutex
-	calls []call
-	trap  *trap
+	mu     sync.Mutex
+	writes []Write
+	trap   *Trap
 }
 
-// trap fires at the n-th write.
-type trap struct {
+// Trap fires at the n-th write.
+type Trap struct {
 	// At is which write it fires at, counted from 1.
 	At int
 	// Forward lets that write reach the API server; only the answer is lost.
@@ -85,9 +59,22 @@ type trap struct {
 	sprung chan struct{}
 }
 
-// newAuditor serves on loopback and forwards to the API server of config with
-// the credentials of config.
-func newAuditor(config *rest.Config) (*auditor, error) {
+// NewAudit serves on loopback and forwards to the Karmada API server with the
+// controller's credentials: clients send a token by TLS alone. It closes with the
+// bed, if not before.
+func (b *Bed) NewAudit() (*Audit, error) {
+	config, err := ConfigFrom(b.credentials)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAudit(config)
+	if err == nil {
+		b.audits = append(b.audits, a)
+	}
+	return a, err
+}
+
+func newAudit(config *rest.Config) (*Audit, error) {
 	target, err := url.Parse(config.Host)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the Karmada API server: %w", err)
@@ -100,7 +87,7 @@ func newAuditor(config *rest.Config) (*auditor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for the controller: %w", err)
 	}
-	a := &auditor{listener: listener, upstream: &httputil.ReverseProxy{
+	a := &Audit{listener: listener, upstream: &httputil.ReverseProxy{
 		Rewrite:       func(request *httputil.ProxyRequest) { request.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // watches are told at once
@@ -111,12 +98,13 @@ func newAuditor(config *rest.Config) (*auditor, error) {
 	return a, nil
 }
 
-// url is where the controller finds its API server.
-func (a *auditor) url() string { return "http://" + a.listener.Addr().String() }
+// URL is where the controller finds its API server.
+func (a *Audit) URL() string { return "http://" + a.listener.Addr().String() }
 
-func (a *auditor) close() error {
+// Close ends the proxy and all connections through it.
+func (a *Audit) Close() error {
 	if err := a.server.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("closing the auditor: %w", err)
+		return fmt.Errorf("closing the audit: %w", err)
 	}
 	return nil
 }
@@ -125,8 +113,8 @@ var verbs = map[string]string{
 	http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// ServeHTTP forwards a request, and notes it if it is a write.
-func (a *auditor) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+// ServeHTTP forwards a request, and records it if it is a write.
+func (a *Audit) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	verb, isWrite := verbs[request.Method]
 	if !isWrite {
 		a.upstream.ServeHTTP(response, request)
@@ -157,7 +145,7 @@ func (a *auditor) ServeHTTP(response http.ResponseWriter, request *http.Request)
 }
 
 // arrived counts a write for the trap, and returns the trap if it fires.
-func (a *auditor) arrived(written call) *trap {
+func (a *Audit) arrived(written Write) *Trap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.trap == nil || written.isLease() {
@@ -172,15 +160,15 @@ func (a *auditor) arrived(written call) *trap {
 	return fired
 }
 
-func (a *auditor) note(written call, status int) {
+func (a *Audit) note(written Write, status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	written.At, written.Status = time.Now(), status
-	a.calls = append(a.calls, written)
+	a.writes = append(a.writes, written)
 }
 
-// set sets a trap. The channel is closed when it has fired.
-func (a *auditor) set(t *trap) <-chan struct{} {
+// Set sets a trap. The channel is closed when it has fired.
+func (a *Audit) Set(t *Trap) <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t.sprung = make(chan struct{})
@@ -188,8 +176,8 @@ func (a *auditor) set(t *trap) <-chan struct{} {
 	return t.sprung
 }
 
-// disarm takes the trap away, and tells whether it has fired or is firing.
-func (a *auditor) disarm() bool {
+// Disarm removes the trap, and reports whether it has fired or is firing.
+func (a *Audit) Disarm() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	fired := a.trap == nil
@@ -197,67 +185,14 @@ func (a *auditor) disarm() bool {
 	return fired
 }
 
-// mark is a moment to count from.
-func (a *auditor) mark() int {
+// Since returns the writes that were answered since a moment and that a filter
+// lets pass, the leader's lease aside. A nil filter lets all pass.
+func (a *Audit) Since(moment time.Time, keep func(Write) bool) []Write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.calls)
-}
-
-// since returns the writes since a mark that a filter lets pass, the leader's
-// lease aside.
-func (a *auditor) since(mark int, keep func(call) bool) []call {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(a.calls[mark:]), func(c call) bool { return c.isLease() || !keep(c) })
-}
-
-// describe reads from a request what it writes.
-func describe(verb, path string, body []byte) call {
-	written := call{Verb: verb}
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	if parts[0] == "api" {
-		parts = parts[min(2, len(parts)):] // api/v1
-	} else {
-		parts = parts[min(3, len(parts)):] // apis/group/version
-	}
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		written.Namespace, parts = parts[1], parts[2:]
-	}
-	if len(parts) > 0 {
-		written.Resource = parts[0]
-	}
-	if len(parts) > 1 {
-		written.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		written.Resource += "/" + parts[2]
-	}
-	if written.Resource == "subjectaccessreviews" {
-		describeReview(&written, body)
-	} else if written.Name == "" {
-		var named struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-		}
-		if json.Unmarshal(body, &named) == nil { // protobuf hides its name
-			written.Name = named.Metadata.Name
-		}
-	}
-	return written
-}
-
-// describeReview reads what a review asks: the namespace is that of the account,
-// and the name is the permission.
-func describeReview(written *call, body []byte) {
-	review := &authorizationv1.SubjectAccessReview{}
-	if _, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(body, nil, review); err != nil || review.Spec.ResourceAttributes == nil {
-		return
-	}
-	account, action := strings.Split(review.Spec.User, ":"), review.Spec.ResourceAttributes
-	written.Namespace = account[max(0, len(account)-2)]
-	written.Name = strings.TrimSuffix(fmt.Sprintf("%s %s/%s", action.Verb, action.Resource, action.Name), "/")
+	return slices.DeleteFunc(slices.Clone(a.writes), func(w Write) bool {
+		return w.At.Before(moment) || w.isLease() || keep != nil && !keep(w)
+	})
 }
 
 // statusRecorder remembers how a request was answered.

@@ -42,12 +42,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // These tests have a fleet of their own, with Argo CD.
 func init() {
-	fleetName = "e2e-argocd"
-	fleetFlags = []string{"--argocd"}
+	options.Fleet = "e2e-argocd"
+	options.FleetFlags = []string{"--argocd"}
 }
 
 const (
@@ -61,11 +63,11 @@ var applicationKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1
 
 // hostCluster is where Argo CD runs.
 var hostCluster = sync.OnceValues(func() (client.WithWatch, error) {
-	config, err := configOf("host")
+	config, err := bed.ConfigOf("host")
 	if err != nil {
 		return nil, err
 	}
-	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+	return client.NewWithWatch(config, client.Options{Scheme: testbed.Scheme})
 })
 
 // Application is an Application of Argo CD, the Git repository that it
@@ -128,37 +130,37 @@ func (s applicationStatus) String() string {
 
 // judgesByTheBook gives Argo CD the health checks as the documentation says.
 func (ns *Namespace) judgesByTheBook() {
-	ns.t.Helper()
+	ns.T.Helper()
 	checks, err := os.ReadFile(filepath.Join("..", "..", "docs", "argocd", "argocd-cm.yaml"))
 	if err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	text := string(checks)
 	for _, patience := range []string{"local patience_refused = 60\n", "local patience_unhealthy = 300\n"} {
 		if !strings.Contains(text, patience) {
-			ns.t.Fatalf("the health checks lack %q: how long do they wait?", patience)
+			ns.T.Fatalf("the health checks lack %q: how long do they wait?", patience)
 		}
 		name, _, _ := strings.Cut(patience, "=")
 		text = strings.ReplaceAll(text, patience, fmt.Sprintf("%s= %d\n", name, patienceInTests))
 	}
-	patch := filepath.Join(ns.t.TempDir(), "argocd-cm.yaml")
+	patch := filepath.Join(ns.T.TempDir(), "argocd-cm.yaml")
 	if err := os.WriteFile(patch, []byte(text), 0o600); err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
-	ns.kubectl("", "--kubeconfig", ground.kubeconfig("host"), "--namespace", argoCDNamespace, "patch", "configmap", "argocd-cm", "--patch-file", patch)
+	ns.kubectl("", "--kubeconfig", bed.Fleet.Kubeconfig("host"), "--namespace", argoCDNamespace, "patch", "configmap", "argocd-cm", "--patch-file", patch)
 }
 
 // newApplication makes a Git repository with a first commit, and an Application
 // that follows it.
 func (ns *Namespace) newApplication(files map[string]string, confirmed func(context.Context) error) *Application {
-	ns.t.Helper()
+	ns.T.Helper()
 	ns.judgesByTheBook()
 	host, err := hostCluster()
 	if err != nil {
-		ns.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	a := &Application{
-		ns: ns, host: host, folder: ns.t.TempDir(),
+		ns: ns, host: host, folder: ns.T.TempDir(),
 		seen: map[string][]applicationStatus{}, confirmed: map[string]func(context.Context) error{},
 	}
 	a.git("init", "--quiet", "--initial-branch=main")
@@ -171,11 +173,11 @@ func (ns *Namespace) newApplication(files map[string]string, confirmed func(cont
 		"destination": map[string]any{"name": "karmada", "namespace": ns.Name},
 		"syncPolicy":  map[string]any{"automated": map[string]any{"prune": true, "selfHeal": true}},
 	}
-	if err := host.Create(ns.ctx, object); err != nil {
-		ns.t.Fatalf("creating the Application: %v", err)
+	if err := host.Create(ns.Ctx, object); err != nil {
+		ns.T.Fatalf("creating the Application: %v", err)
 	}
 	a.follow()
-	ns.t.Cleanup(a.leave)
+	ns.T.Cleanup(a.leave)
 	return a
 }
 
@@ -189,19 +191,19 @@ func (a *Application) object() *unstructured.Unstructured {
 
 // git runs git in the repository.
 func (a *Application) git(arguments ...string) string {
-	a.ns.t.Helper()
-	command := exec.CommandContext(a.ns.ctx, "git", append([]string{"-c", "user.name=e2e", "-c", "user.email=e2e@localhost"}, arguments...)...)
+	a.ns.T.Helper()
+	command := exec.CommandContext(a.ns.Ctx, "git", append([]string{"-c", "user.name=e2e", "-c", "user.email=e2e@localhost"}, arguments...)...)
 	command.Dir = a.folder
 	printed, err := command.CombinedOutput()
 	if err != nil {
-		a.ns.t.Fatalf("git %s: %v\n%s", arguments[0], err, printed)
+		a.ns.T.Fatalf("git %s: %v\n%s", arguments[0], err, printed)
 	}
 	return strings.TrimSpace(string(printed))
 }
 
 // write commits files; one without content is removed.
 func (a *Application) write(files map[string]string, confirmed func(context.Context) error) {
-	a.ns.t.Helper()
+	a.ns.T.Helper()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(a.folder, name)
 		err := os.Remove(path)
@@ -209,7 +211,7 @@ func (a *Application) write(files map[string]string, confirmed func(context.Cont
 			err = os.WriteFile(path, []byte(files[name]), 0o600)
 		}
 		if err != nil {
-			a.ns.t.Fatal(err)
+			a.ns.T.Fatal(err)
 		}
 	}
 	a.git("add", "--all")
@@ -230,7 +232,7 @@ func (a *Application) ClaimsNothing() {
 
 // Commits commits files and tells Argo CD, as a webhook of the Git server would.
 func (a *Application) Commits(files map[string]string, confirmed func(context.Context) error) {
-	a.ns.t.Helper()
+	a.ns.T.Helper()
 	a.write(files, confirmed)
 	a.looksAgain("normal")
 }
@@ -239,7 +241,7 @@ func (a *Application) Commits(files map[string]string, confirmed func(context.Co
 // trusts no cache. It takes the annotation away when it has. A request that comes
 // while it answers the one before may be lost: then it is asked anew.
 func (a *Application) looksAgain(how string) {
-	a.ns.t.Helper()
+	a.ns.T.Helper()
 	const annotation = "argocd.argoproj.io/refresh"
 	ask := func(ctx context.Context, how any) error {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{annotation: how}}})
@@ -248,11 +250,11 @@ func (a *Application) looksAgain(how string) {
 		}
 		return a.host.Patch(ctx, a.object(), client.RawPatch(types.MergePatchType, patch))
 	}
-	if err := ask(a.ns.ctx, how); err != nil {
-		a.ns.t.Fatalf("refreshing the Application: %v", err)
+	if err := ask(a.ns.Ctx, how); err != nil {
+		a.ns.T.Fatalf("refreshing the Application: %v", err)
 	}
 	asked := time.Now()
-	a.ns.eventually("Argo CD has looked again", func(ctx context.Context) error {
+	a.ns.Eventually("Argo CD has looked again", func(ctx context.Context) error {
 		object := a.object()
 		if err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
@@ -271,12 +273,12 @@ func (a *Application) looksAgain(how string) {
 // follow reads every state that the API server stores of the Application. At
 // the moment that one says Healthy, the members must run what is in Git.
 func (a *Application) follow() {
-	a.ns.t.Helper()
+	a.ns.T.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(applicationKind.GroupVersion().WithKind("ApplicationList"))
-	watching, err := a.host.Watch(context.WithoutCancel(a.ns.ctx), list, client.InNamespace(argoCDNamespace), client.MatchingFields{"metadata.name": a.ns.Name})
+	watching, err := a.host.Watch(context.WithoutCancel(a.ns.Ctx), list, client.InNamespace(argoCDNamespace), client.MatchingFields{"metadata.name": a.ns.Name})
 	if err != nil {
-		a.ns.t.Fatalf("watching the Application: %v", err)
+		a.ns.T.Fatalf("watching the Application: %v", err)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -287,11 +289,11 @@ func (a *Application) follow() {
 			}
 		}
 	}()
-	a.ns.t.Cleanup(func() {
+	a.ns.T.Cleanup(func() {
 		watching.Stop()
 		<-ended
 		if len(a.lies) > 0 {
-			a.ns.t.Errorf("the Application was Healthy when the members had not confirmed: %v", errors.Join(a.lies...))
+			a.ns.T.Errorf("the Application was Healthy when the members had not confirmed: %v", errors.Join(a.lies...))
 		}
 	})
 }
@@ -339,15 +341,15 @@ func (a *Application) status(ctx context.Context) (applicationStatus, error) {
 
 // Becomes waits until what is in Git is synced, and judged so.
 func (a *Application) Becomes(health string) applicationStatus {
-	a.ns.t.Helper()
+	a.ns.T.Helper()
 	return a.becomes(health+" at the commit", func(status applicationStatus) bool {
 		return status.Sync.Revision == a.commit && status.Sync.Status == "Synced" && status.Health.Status == health
 	})
 }
 
 func (a *Application) becomes(what string, is func(applicationStatus) bool) (latest applicationStatus) {
-	a.ns.t.Helper()
-	a.ns.eventually("the Application is "+what, func(ctx context.Context) error {
+	a.ns.T.Helper()
+	a.ns.Eventually("the Application is "+what, func(ctx context.Context) error {
 		status, err := a.status(ctx)
 		if err != nil {
 			return err
@@ -363,7 +365,7 @@ func (a *Application) becomes(what string, is func(applicationStatus) bool) (lat
 // wasFirst checks what the Application was at the commit of now, at some time
 // after that was synced.
 func (a *Application) wasFirst(health string) {
-	a.ns.t.Helper()
+	a.ns.T.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, status := range a.seen[a.commit] {
@@ -371,20 +373,20 @@ func (a *Application) wasFirst(health string) {
 			return
 		}
 	}
-	a.ns.t.Errorf("at commit %.8s the Application was never %s, but %v", a.commit, health, a.seen[a.commit])
+	a.ns.T.Errorf("at commit %.8s the Application was never %s, but %v", a.commit, health, a.seen[a.commit])
 }
 
 // leave deletes the Application, and with it all that it deploys.
 func (a *Application) leave() {
-	a.ns.ctx = context.Background() // the test's own is done
-	if a.ns.t.Failed() && keep {
+	a.ns.Ctx = context.Background() // the test's own is done
+	if a.ns.T.Failed() && bed.Keep() {
 		return
 	}
-	if err := a.host.Delete(a.ns.ctx, a.object()); err != nil {
-		a.ns.t.Errorf("deleting the Application: %v", err)
+	if err := a.host.Delete(a.ns.Ctx, a.object()); err != nil {
+		a.ns.T.Errorf("deleting the Application: %v", err)
 		return
 	}
-	a.ns.eventually("the Application is gone, with all that it deployed", func(ctx context.Context) error {
+	a.ns.Eventually("the Application is gone, with all that it deployed", func(ctx context.Context) error {
 		object := a.object()
 		err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
@@ -399,7 +401,7 @@ func (a *Application) leave() {
 // the function is called that it returns.
 func pause(t *testing.T, name string) (resume func()) {
 	t.Helper()
-	for _, process := range ground.Processes {
+	for _, process := range bed.Fleet.State.Processes {
 		if process.Name != name {
 			continue
 		}
@@ -420,41 +422,41 @@ func pause(t *testing.T, name string) (resume func()) {
 // bearsNothingOfArgoCD checks that no object of the namespace on any member
 // bears what another Argo CD would take it for its own by.
 func (ns *Namespace) bearsNothingOfArgoCD(kinds ...client.ObjectList) {
-	ns.t.Helper()
+	ns.T.Helper()
 	for _, member := range members {
 		count := 0
 		for _, list := range kinds {
-			if err := member.client.List(ns.ctx, list, client.InNamespace(ns.Name)); err != nil {
-				ns.t.Fatal(err)
+			if err := member.List(ns.Ctx, list, client.InNamespace(ns.Name)); err != nil {
+				ns.T.Fatal(err)
 			}
-			for _, item := range itemsOf(list) {
+			for _, item := range testbed.ItemsOf(list) {
 				if item.GetName() == "kube-root-ca.crt" {
 					continue
 				}
 				count++
 				for key := range maps.All(item.GetAnnotations()) {
 					if strings.Contains(key, "argocd") || key == corev1.LastAppliedConfigAnnotation {
-						ns.t.Errorf("%s: %s bears annotation %s", member, describeObject(item), key)
+						ns.T.Errorf("%s: %s bears annotation %s", member, testbed.Describe(item), key)
 					}
 				}
 				for key := range maps.All(item.GetLabels()) {
 					if strings.Contains(key, "argocd") || key == "app.kubernetes.io/instance" {
-						ns.t.Errorf("%s: %s bears label %s", member, describeObject(item), key)
+						ns.T.Errorf("%s: %s bears label %s", member, testbed.Describe(item), key)
 					}
 				}
 			}
 		}
 		if count == 0 {
-			ns.t.Errorf("%s has no object to look at", member)
+			ns.T.Errorf("%s has no object to look at", member)
 		}
 	}
 }
 
 // versionOf is the resource version of an object on the control plane.
 func (ns *Namespace) versionOf(object client.Object) string {
-	ns.t.Helper()
-	if err := karmada.Get(ns.ctx, client.ObjectKey{Namespace: ns.Name, Name: object.GetName()}, object); err != nil {
-		ns.t.Fatal(err)
+	ns.T.Helper()
+	if err := karmada.Get(ns.Ctx, client.ObjectKey{Namespace: ns.Name, Name: object.GetName()}, object); err != nil {
+		ns.T.Fatal(err)
 	}
 	return object.GetResourceVersion()
 }

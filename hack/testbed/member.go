@@ -1,5 +1,3 @@
-//go:build e2e
-
 /*
 Copyright The Karmada Direct Authors.
 
@@ -16,11 +14,12 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package e2e
+package testbed
 
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,55 +35,60 @@ import (
 type Member struct {
 	Name string
 	// Mode is push or pull.
-	Mode   string
-	client client.Client
+	Mode string
+	// Client reaches its API server, once the fleet is up.
+	client.Client
 }
-
-// These are the members of every test: one that Karmada pushes to, and one
-// that pulls.
-var (
-	member1 = &Member{Name: "member1", Mode: "push"}
-	member2 = &Member{Name: "member2", Mode: "pull"}
-	members = []*Member{member1, member2}
-)
 
 func (m *Member) String() string { return m.Name + " (" + m.Mode + ")" }
 
-// runs tells why a member does not run a resource as it is on the control
-// plane; nil when it does.
-func (m *Member) runs(ctx context.Context, resource client.Object) error {
-	have, err := m.get(ctx, resource)
+// Runs says why the member does not run a resource as it is given; nil when it
+// does.
+func (m *Member) Runs(ctx context.Context, resource client.Object) error {
+	have, err := m.Find(ctx, resource)
 	if err != nil {
 		return err
 	}
 	if difference := cmp.Diff(content(resource), content(have)); difference != "" {
-		return fmt.Errorf("%s: %s differs (-wanted +there):\n%s", m, describeObject(resource), difference)
+		return fmt.Errorf("%s: %s differs (-wanted +there):\n%s", m, Describe(resource), difference)
 	}
 	return nil
 }
 
-// lacks tells that a member has a resource; nil when it has not.
-func (m *Member) lacks(ctx context.Context, resource client.Object) error {
-	have, err := m.get(ctx, resource)
+// Lacks says that the member has a resource; nil when it has not.
+func (m *Member) Lacks(ctx context.Context, resource client.Object) error {
+	have, err := m.Find(ctx, resource)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return err
 	case have.GetDeletionTimestamp() != nil:
-		return fmt.Errorf("%s: %s is being deleted, but not gone", m, describeObject(resource))
+		return fmt.Errorf("%s: %s is being deleted, but not gone", m, Describe(resource))
 	default:
-		return fmt.Errorf("%s still has %s", m, describeObject(resource))
+		return fmt.Errorf("%s still has %s", m, Describe(resource))
 	}
 }
 
-// get reads a member's object that corresponds to a resource.
-func (m *Member) get(ctx context.Context, resource client.Object) (client.Object, error) {
-	have, _ := resource.DeepCopyObject().(client.Object)
-	if err := m.client.Get(ctx, client.ObjectKeyFromObject(resource), have); err != nil {
-		return nil, fmt.Errorf("%s: reading %s: %w", m, describeObject(resource), err)
+// Find reads a member's object that corresponds to a resource.
+func (m *Member) Find(ctx context.Context, resource client.Object) (client.Object, error) {
+	have := newLike(resource)
+	if err := m.Get(ctx, client.ObjectKeyFromObject(resource), have); err != nil {
+		return nil, fmt.Errorf("%s: reading %s: %w", m, Describe(resource), err)
 	}
 	return have, nil
+}
+
+// newLike returns an empty object of the same kind. What is read into an object
+// that holds something may leave some of that in it.
+func newLike(object client.Object) client.Object {
+	if generic, ok := object.(*unstructured.Unstructured); ok {
+		empty := &unstructured.Unstructured{}
+		empty.SetGroupVersionKind(generic.GroupVersionKind())
+		return empty
+	}
+	empty, _ := reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
+	return empty
 }
 
 // content is what a user cares for in a resource: not what a cluster adds.
@@ -110,11 +114,11 @@ func content(resource client.Object) any {
 	}
 }
 
-// isAvailable tells why a member's Deployment is not all there; nil when it has
+// IsAvailable says why a member's Deployment is not all there; nil when it has
 // as many replicas of its present template, and as many available ones, as it
 // wants. An old replica that is on its way out does not count against it: that
 // is how Karmada, too, understands health.
-func isAvailable(deployment *appsv1.Deployment) error {
+func IsAvailable(deployment *appsv1.Deployment) error {
 	status, want := &deployment.Status, *deployment.Spec.Replicas
 	if status.ObservedGeneration != deployment.Generation || status.UpdatedReplicas != want || status.AvailableReplicas < want {
 		return fmt.Errorf("Deployment %s/%s of generation %d: observed generation %d, %d updated, %d available, %d wanted",

@@ -1,0 +1,194 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Fleet is a fleet of hack/fleet.
+type Fleet struct {
+	// Name is the name of a fleet that is started here; empty for one that
+	// somebody else has started.
+	Name string
+	// Dir is the folder of the fleet's state.
+	Dir string
+	// Program is the fleet program.
+	Program string
+	// State is what the fleet says about itself once it is up.
+	State State
+}
+
+// State is what a fleet says about itself in its fleet.json.
+type State struct {
+	// Bin is the folder of the programs that the fleet runs.
+	Bin       string         `json:"bin"`
+	Members   []FleetMember  `json:"members"`
+	Processes []FleetProcess `json:"processes"`
+}
+
+// FleetMember is a member cluster of a fleet.
+type FleetMember struct {
+	Name string `json:"name"`
+	// Mode is push or pull.
+	Mode string `json:"mode"`
+}
+
+// FleetProcess is a process of a fleet.
+type FleetProcess struct {
+	Name     string   `json:"name"`
+	Program  string   `json:"program"`
+	Args     []string `json:"args"`
+	Log      string   `json:"log"`
+	ReadyURL string   `json:"readyURL"`
+	// Identity is nil while the process does not run.
+	Identity *struct {
+		PID int `json:"pid"`
+	} `json:"identity"`
+}
+
+// NewFleet compiles the fleet program and returns a fleet of a name that is not
+// started yet.
+func NewFleet(ctx context.Context, root, name, program string) (*Fleet, error) {
+	f := &Fleet{Name: name, Dir: filepath.Join(root, ".fleet", name), Program: program}
+	return f, f.build(ctx, root)
+}
+
+// FindFleet returns a fleet that somebody else has started, by the folder of its
+// state. A relative folder is one of the repository.
+func FindFleet(ctx context.Context, root, dir, program string) (*Fleet, error) {
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(root, dir) // go test runs in the package's own folder
+	}
+	f := &Fleet{Dir: dir, Program: program}
+	return f, errors.Join(f.build(ctx, root), f.Load())
+}
+
+func (f *Fleet) build(ctx context.Context, root string) error {
+	return Build(ctx, filepath.Join(root, "hack", "fleet"), ".", f.Program)
+}
+
+// Up brings the fleet up. Unless keep is set, it goes down when this process
+// ends, however that ends.
+func (f *Fleet) Up(ctx context.Context, out io.Writer, keep bool, flags ...string) error {
+	if err := f.Run(ctx, out, append([]string{"up"}, flags...)...); err != nil {
+		return err
+	}
+	if !keep {
+		if err := f.guard(); err != nil {
+			return err
+		}
+	}
+	return f.Load()
+}
+
+// Down ends the fleet, if it was started here.
+func (f *Fleet) Down(ctx context.Context, out io.Writer) error {
+	if f == nil || f.Name == "" {
+		return nil
+	}
+	return f.Run(ctx, out, "down")
+}
+
+// Load reads what the fleet says about itself now.
+func (f *Fleet) Load() error {
+	content, err := os.ReadFile(filepath.Join(f.Dir, "fleet.json"))
+	if err == nil {
+		f.State = State{}
+		err = json.Unmarshal(content, &f.State)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the state of the fleet in %s: %w", f.Dir, err)
+	}
+	return nil
+}
+
+// Run runs a command of the fleet program. When ctx is done, or this process
+// ends, the program gets SIGTERM, which makes it end what it has started.
+func (f *Fleet) Run(ctx context.Context, out io.Writer, arguments ...string) error {
+	command := exec.CommandContext(ctx, f.Program, f.about(arguments)...)
+	command.Dir = filepath.Dir(f.Program) // sources are found from within the repository
+	command.Stdout, command.Stderr = out, out
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = time.Minute
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	err := OnLastingThread(command.Start)
+	if err == nil {
+		err = command.Wait()
+	}
+	if err != nil {
+		return fmt.Errorf("fleet %s: %w", strings.Join(arguments, " "), errors.Join(err, context.Cause(ctx)))
+	}
+	return nil
+}
+
+// about adds to the arguments of a command which fleet it is about.
+func (f *Fleet) about(arguments []string) []string {
+	arguments = append(arguments, "--dir", f.Dir)
+	if f.Name != "" {
+		arguments = append(arguments, "--name", f.Name)
+	}
+	return arguments
+}
+
+// guard starts the process that takes the fleet down when this process ends.
+// Neither a panic nor SIGKILL runs deferred functions, so somebody else has to:
+// the fleet program waits for the end of a pipe that only this process holds open.
+func (f *Fleet) guard() error {
+	log, err := os.Create(f.GuardLog())
+	if err != nil {
+		return fmt.Errorf("opening the log of the fleet's guard: %w", err)
+	}
+	defer log.Close()
+	command := exec.Command(f.Program, f.about([]string{"down", "--after-stdin"})...) //nolint:noctx // it outlives this process
+	command.Dir = filepath.Dir(f.Program)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	pipe, err := command.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("making a pipe to the fleet's guard: %w", err)
+	}
+	guardPipes = append(guardPipes, pipe)
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("starting the fleet's guard: %w", err)
+	}
+	return nil
+}
+
+// guardPipes stay open until this process ends: a pipe that nothing refers to
+// would be closed by the garbage collector.
+var guardPipes []io.Closer
+
+// GuardLog is the file that gets what the fleet's guard prints.
+func (f *Fleet) GuardLog() string { return f.Program + "-guard.log" }
+
+// Kubeconfig is the path of the admin kubeconfig of a control plane: karmada,
+// host, or a member.
+func (f *Fleet) Kubeconfig(plane string) string { return filepath.Join(f.Dir, plane+".kubeconfig") }
+
+// Tool is the path of a program of the fleet, such as kubectl.
+func (f *Fleet) Tool(name string) string { return filepath.Join(f.State.Bin, name) }

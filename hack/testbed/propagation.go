@@ -1,0 +1,149 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// Propagation is a DirectPropagation of a test.
+type Propagation struct {
+	NS   *Namespace
+	Name string
+}
+
+// Route is a DirectPropagation that does not say yet to which clusters.
+type Route struct {
+	ns       *Namespace
+	name     string
+	resource propagationv1alpha1.ResourceReference
+	tune     func(*DirectPropagation)
+}
+
+// Propagates begins a DirectPropagation.
+func (ns *Namespace) Propagates(name string, resource client.Object) *Route {
+	return ns.PropagatesReference(name, ReferenceTo(resource))
+}
+
+// PropagatesReference begins one of a resource that there is no object of.
+func (ns *Namespace) PropagatesReference(name string, resource propagationv1alpha1.ResourceReference) *Route {
+	return &Route{ns: ns, name: name, resource: resource}
+}
+
+// With sets more of the spec.
+func (r *Route) With(tune func(*DirectPropagation)) *Route {
+	r.tune = tune
+	return r
+}
+
+// To creates the DirectPropagation.
+func (r *Route) To(where ...*Member) *Propagation {
+	r.ns.T.Helper()
+	return r.ToClusters(NamesOf(where)...)
+}
+
+// ToClusters creates the DirectPropagation, to clusters that need not exist.
+func (r *Route) ToClusters(clusters ...string) *Propagation {
+	r.ns.T.Helper()
+	object := NewDirectPropagation(r.ns.Name, r.name, r.resource, clusters...)
+	if r.tune != nil {
+		r.tune(object)
+	}
+	r.ns.NoteWork(r.resource)
+	if err := r.ns.Bed.Karmada.Create(r.ns.Ctx, object); err != nil {
+		r.ns.T.Fatalf("creating DirectPropagation %s: %v", r.name, err)
+	}
+	return r.ns.Propagation(r.name)
+}
+
+// Propagation is a DirectPropagation of the namespace by its name.
+func (ns *Namespace) Propagation(name string) *Propagation { return &Propagation{NS: ns, Name: name} }
+
+func (p *Propagation) key() client.ObjectKey { return p.NS.Key(p.Name) }
+
+func (p *Propagation) object() *DirectPropagation {
+	return &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: p.NS.Name, Name: p.Name}}
+}
+
+// Changes changes the DirectPropagation, and returns when.
+func (p *Propagation) Changes(mutate func(*DirectPropagation)) time.Time {
+	p.NS.T.Helper()
+	object, at := p.object(), time.Now()
+	if err := Change(p.NS.Ctx, p.NS.Bed.Karmada, object, mutate); err != nil {
+		p.NS.T.Fatal(err)
+	}
+	p.NS.NoteWork(object.Spec.Resource)
+	return at
+}
+
+// MovesTo changes its clusters.
+func (p *Propagation) MovesTo(where ...*Member) {
+	p.NS.T.Helper()
+	p.Changes(func(object *DirectPropagation) { object.Spec.Clusters = Targets(NamesOf(where)...) })
+}
+
+// Deletes deletes it without waiting, and returns when.
+func (p *Propagation) Deletes() time.Time {
+	p.NS.T.Helper()
+	at := time.Now()
+	if err := p.NS.Bed.Karmada.Delete(p.NS.Ctx, p.object()); err != nil {
+		p.NS.T.Fatalf("deleting DirectPropagation %s: %v", p.Name, err)
+	}
+	return at
+}
+
+// IsDeleted deletes it, and waits until it is gone.
+func (p *Propagation) IsDeleted() {
+	p.NS.T.Helper()
+	p.Deletes()
+	p.IsGone()
+}
+
+// IsGone waits until it is gone.
+func (p *Propagation) IsGone() {
+	p.NS.T.Helper()
+	p.NS.Eventually("DirectPropagation "+p.Name+" is gone", func(ctx context.Context) error {
+		err := p.NS.Bed.Karmada.Get(ctx, p.key(), &DirectPropagation{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is there"), err)
+	})
+}
+
+// Goes waits until it was seen to go since a moment, and returns when it went.
+func (p *Propagation) Goes(since time.Time) time.Time {
+	p.NS.T.Helper()
+	sighting, err := p.NS.Bed.Propagations.Await(p.NS.Ctx, p.key(), since, Patience, func(seen Sighting) error {
+		if !seen.Gone {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	if err != nil {
+		p.NS.T.Fatalf("DirectPropagation %s does not go: %v\n%s", p.Name, err, p.NS.Dump())
+	}
+	return sighting.At
+}

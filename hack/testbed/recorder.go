@@ -1,0 +1,324 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Sighting is one state of an object, and when the watch showed it.
+type Sighting struct {
+	At     time.Time
+	Object client.Object
+	// Gone: the object was deleted; Object is its last state.
+	Gone bool
+}
+
+// Recorder records all that a watch shows of the objects of a kind: every state
+// that the API server stores, none left out. It outlives the API server. If a
+// watch cannot go on where it ended, what happened meanwhile is found by listing;
+// states that came and went are then missing, and that is recorded as well.
+type Recorder struct {
+	kind client.ObjectList
+	bed  *Bed
+
+	mu      sync.Mutex
+	all     []Sighting
+	objects map[client.ObjectKey]*record
+	changed chan struct{} // closed, and replaced, whenever something is seen
+	missed  error
+}
+
+// record is what was seen of one object.
+type record struct {
+	sightings []Sighting
+	readers   []chan<- client.Object
+}
+
+func (r *record) now() client.Object {
+	if r == nil || len(r.sightings) == 0 || r.sightings[len(r.sightings)-1].Gone {
+		return nil
+	}
+	return r.sightings[len(r.sightings)-1].Object
+}
+
+// Record begins to record a kind until the tests are over, and returns when it has
+// seen what there is.
+func (b *Bed) Record(ctx context.Context, kind client.ObjectList) (*Recorder, error) {
+	r := &Recorder{kind: kind, bed: b, objects: map[client.ObjectKey]*record{}, changed: make(chan struct{})}
+	version, _, err := r.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go r.run(context.WithoutCancel(ctx), version)
+	return r, nil
+}
+
+func (r *Recorder) run(ctx context.Context, version string) {
+	for ctx.Err() == nil {
+		if version != "" {
+			version = r.watch(ctx, version)
+		} else {
+			version = r.catchUp(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(Glance):
+		}
+	}
+}
+
+// watch records what it is shown until the connection ends, and returns the
+// resource version to go on from; an empty one if there is no way but to list.
+func (r *Recorder) watch(ctx context.Context, version string) string {
+	watching, err := r.bed.Karmada.Watch(ctx, r.empty(), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+	if err != nil {
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return ""
+		}
+		return version // the server cannot be reached now
+	}
+	defer watching.Stop()
+	for event := range watching.ResultChan() {
+		object, ok := event.Object.(client.Object)
+		if !ok || event.Type == watch.Error {
+			// A server whose cache lags refuses a watch before its first event.
+			if apierrors.IsTimeout(apierrors.FromObject(event.Object)) {
+				return version
+			}
+			return ""
+		}
+		version = object.GetResourceVersion()
+		r.note(object, event.Type == watch.Deleted)
+	}
+	return version
+}
+
+// catchUp lists what a watch did not show.
+func (r *Recorder) catchUp(ctx context.Context) string {
+	version, found, err := r.list(ctx)
+	if err != nil {
+		return "" // until the API server answers again
+	}
+	if found > 0 {
+		r.mu.Lock()
+		r.missed = fmt.Errorf("the watch of %T has missed states: listing found %d changes", r.kind, found)
+		r.mu.Unlock()
+	}
+	return version
+}
+
+func (r *Recorder) empty() client.ObjectList {
+	list, _ := r.kind.DeepCopyObject().(client.ObjectList)
+	return list
+}
+
+// list records what has changed since the last look, and counts it.
+func (r *Recorder) list(ctx context.Context) (version string, found int, err error) {
+	list := r.empty()
+	if err := r.bed.Karmada.List(ctx, list); err != nil {
+		return "", 0, fmt.Errorf("listing what is to be recorded: %w", err)
+	}
+	there := map[client.ObjectKey]bool{}
+	for _, object := range ItemsOf(list) {
+		key := client.ObjectKeyFromObject(object)
+		there[key] = true
+		if known := r.Latest(key); known == nil || known.GetResourceVersion() != object.GetResourceVersion() {
+			r.note(object, false)
+			found++
+		}
+	}
+	for _, object := range r.All() {
+		if !there[client.ObjectKeyFromObject(object)] {
+			r.note(object, true)
+			found++
+		}
+	}
+	return list.GetResourceVersion(), found, nil
+}
+
+func (r *Recorder) note(object client.Object, gone bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	object.SetManagedFields(nil)
+	sighting := Sighting{At: time.Now(), Object: object, Gone: gone}
+	r.all = append(r.all, sighting)
+	about := r.about(client.ObjectKeyFromObject(object))
+	about.sightings = append(about.sightings, sighting)
+	if !gone {
+		for _, reader := range about.readers {
+			reader <- object
+		}
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// about is called with the lock held.
+func (r *Recorder) about(key client.ObjectKey) *record {
+	if r.objects[key] == nil {
+		r.objects[key] = &record{}
+	}
+	return r.objects[key]
+}
+
+// All returns all objects that there are, as they were seen last.
+func (r *Recorder) All() []client.Object {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	objects := []client.Object{}
+	for _, about := range r.objects {
+		if object := about.now(); object != nil {
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// Latest returns an object as it was seen last; nil when there is none.
+func (r *Recorder) Latest(key client.ObjectKey) client.Object {
+	object, _ := r.state(key)
+	return object
+}
+
+// state is Latest with a channel that is closed when anything changes.
+func (r *Recorder) state(key client.ObjectKey) (client.Object, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.objects[key].now(), r.changed
+}
+
+// Since returns what was seen of all objects since a moment.
+func (r *Recorder) Since(moment time.Time) []Sighting {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return since(r.all, moment)
+}
+
+// Of returns what was seen of one object since a moment.
+func (r *Recorder) Of(key client.ObjectKey, moment time.Time) []Sighting {
+	sightings, _ := r.of(key, moment)
+	return sightings
+}
+
+func (r *Recorder) of(key client.ObjectKey, moment time.Time) ([]Sighting, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if about := r.objects[key]; about != nil {
+		return since(about.sightings, moment), r.changed
+	}
+	return nil, r.changed
+}
+
+func since(sightings []Sighting, moment time.Time) []Sighting {
+	later := []Sighting{}
+	for _, sighting := range sightings {
+		if !sighting.At.Before(moment) {
+			later = append(later, sighting)
+		}
+	}
+	return later
+}
+
+// fault reports why there is no use in waiting for what is still to be seen.
+func (r *Recorder) fault() error {
+	if !r.bed.Options.Unbroken {
+		return r.bed.controllerFault()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return errors.Join(r.missed, r.bed.controllerFault())
+}
+
+// Await waits for the first sighting of an object since a moment for which check
+// returns nil, up to a limit. The error says what check returned last.
+func (r *Recorder) Await(ctx context.Context, key client.ObjectKey, moment time.Time, limit time.Duration, check func(Sighting) error) (Sighting, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	last, checked := fmt.Errorf("nothing was seen of %s", key), 0
+	for {
+		sightings, changed := r.of(key, moment)
+		for _, sighting := range sightings[checked:] {
+			if last = check(sighting); last == nil {
+				return sighting, nil
+			}
+		}
+		checked = len(sightings)
+		if err := r.fault(); err != nil {
+			return Sighting{}, errors.Join(err, last)
+		}
+		select {
+		case <-changed:
+		case <-time.After(time.Second): // to see that the controller runs
+		case <-ctx.Done():
+			return Sighting{}, fmt.Errorf("waited %v: %w", limit, last)
+		}
+	}
+}
+
+// OnEach calls a function with every state of an object, those that were seen and
+// those that will be, in their order, until it is stopped. The function runs in a
+// goroutine of its own: it records, and what it recorded is judged later.
+func (r *Recorder) OnEach(key client.ObjectKey, see func(client.Object)) (stop func()) {
+	const plenty = 10000 // the watch must not wait for who reads
+	states := make(chan client.Object, plenty)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	about := r.about(key)
+	for _, sighting := range about.sightings {
+		if !sighting.Gone {
+			states <- sighting.Object
+		}
+	}
+	about.readers = append(about.readers, states)
+	go func() {
+		for state := range states {
+			see(state)
+		}
+	}()
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		about.readers = slices.DeleteFunc(about.readers, func(reader chan<- client.Object) bool { return reader == states })
+		close(states)
+	})
+}
+
+// ItemsOf returns the objects of a list.
+func ItemsOf(list client.ObjectList) []client.Object {
+	extracted, err := meta.ExtractList(list)
+	if err != nil {
+		panic(err) // a list of anything else than objects is a mistake in the test
+	}
+	items := make([]client.Object, 0, len(extracted))
+	for _, item := range extracted {
+		object, _ := item.(client.Object)
+		items = append(items, object)
+	}
+	return items
+}

@@ -1,0 +1,299 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// Latest is the object as the watch has shown it last; nil when it is gone.
+func (p *Propagation) Latest() *DirectPropagation {
+	object, _ := p.NS.Bed.Propagations.Latest(p.key()).(*DirectPropagation)
+	return object
+}
+
+// States are the states that were seen since a moment.
+func (p *Propagation) States(since time.Time) []*DirectPropagation {
+	states := []*DirectPropagation{}
+	for _, sighting := range p.NS.Bed.Propagations.Of(p.key(), since) {
+		if object, ok := sighting.Object.(*DirectPropagation); ok && !sighting.Gone {
+			states = append(states, object)
+		}
+	}
+	return states
+}
+
+// OnEveryState calls a function with every state that the watch has shown and will
+// show, in their order, until the test ends. The function runs in a goroutine of
+// its own: it records, and what it recorded is judged later.
+func (p *Propagation) OnEveryState(see func(*DirectPropagation)) {
+	p.NS.onLeave(p.NS.Bed.Propagations.OnEach(p.key(), func(object client.Object) {
+		if state, ok := object.(*DirectPropagation); ok {
+			see(state)
+		}
+	}))
+}
+
+// AwaitState waits until check returns nil for the state that the object is in, and
+// returns that state. Unlike Becomes, it may be called by any goroutine.
+func (p *Propagation) AwaitState(what string, check Check) (*DirectPropagation, error) {
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	alive := time.NewTicker(time.Second)
+	defer alive.Stop()
+	for {
+		latest, changed := p.NS.Bed.Propagations.state(p.key())
+		last := errors.New("there is no such object")
+		if object, ok := latest.(*DirectPropagation); ok {
+			if last = check(object); last == nil {
+				return object, nil
+			}
+		}
+		if err := p.NS.Bed.Propagations.fault(); err != nil {
+			return nil, errors.Join(err, last)
+		}
+		select {
+		case <-changed:
+		case <-alive.C: // to see that the controller is
+		case <-deadline.C:
+			return nil, fmt.Errorf("waited %v until DirectPropagation %s %s: %w", Patience, p.Name, what, last)
+		case <-p.NS.Ctx.Done():
+			return nil, p.NS.Ctx.Err()
+		}
+	}
+}
+
+// Becomes waits until the object is in a state.
+func (p *Propagation) Becomes(what string, check Check) *DirectPropagation {
+	p.NS.T.Helper()
+	object, err := p.AwaitState(what, check)
+	if err != nil {
+		p.NS.T.Fatalf("%v\n%s", err, p.NS.Dump())
+	}
+	return object
+}
+
+// First waits for the first state since a moment for which check returns nil, up to
+// a limit, and returns it and when it was seen. The object may have left it.
+func (p *Propagation) First(since time.Time, limit time.Duration, check Check) (time.Time, *DirectPropagation) {
+	p.NS.T.Helper()
+	sighting, err := p.NS.Bed.Propagations.Await(p.NS.Ctx, p.key(), since, limit, func(seen Sighting) error {
+		object, ok := seen.Object.(*DirectPropagation)
+		if !ok || seen.Gone {
+			return errors.New("it is gone")
+		}
+		return check(object)
+	})
+	if err != nil {
+		p.NS.T.Fatalf("DirectPropagation %s is not as it should be: %v\n%s", p.Name, err, p.NS.Dump())
+	}
+	object, _ := sighting.Object.(*DirectPropagation)
+	return sighting.At, object
+}
+
+// Until returns when the object was first seen as it should be since a moment.
+func (p *Propagation) Until(since time.Time, check Check) time.Time {
+	p.NS.T.Helper()
+	return p.UntilWithin(since, Patience, check)
+}
+
+// UntilWithin is Until with a limit.
+func (p *Propagation) UntilWithin(since time.Time, limit time.Duration, check Check) time.Time {
+	p.NS.T.Helper()
+	at, _ := p.First(since, limit, check)
+	return at
+}
+
+// Stays checks every state for a duration, and the one at the beginning.
+func (p *Propagation) Stays(duration time.Duration, check Check) {
+	p.NS.T.Helper()
+	began := time.Now()
+	p.NS.Throughout(duration, "DirectPropagation "+p.Name, func(context.Context) error {
+		object := p.Latest()
+		if object == nil {
+			return errors.New("it is gone")
+		}
+		return check(object)
+	})
+	for _, state := range p.States(began) {
+		if err := check(state); err != nil {
+			p.NS.T.Fatalf("DirectPropagation %s was seen in a state: %v", p.Name, err)
+		}
+	}
+}
+
+// BecomesReady waits until Ready is True for what the control plane has now. At that
+// very moment, every cluster must run it.
+func (p *Propagation) BecomesReady() *DirectPropagation {
+	p.NS.T.Helper()
+	object, err := p.Ready(p.NS.Ctx)
+	if err != nil {
+		p.NS.T.Fatalf("%v\n%s", err, p.NS.Dump())
+	}
+	return object
+}
+
+// Ready is BecomesReady for goroutines, which may not end a test.
+func (p *Propagation) Ready(ctx context.Context) (*DirectPropagation, error) {
+	wanted := p.object()
+	if err := p.NS.Bed.Karmada.Get(ctx, p.key(), wanted); err != nil {
+		return nil, fmt.Errorf("reading DirectPropagation %s: %w", p.Name, err)
+	}
+	resource, err := p.NS.ResourceOf(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	revision, err := RevisionOf(wanted.Spec.ConflictResolution, resource)
+	if err != nil {
+		return nil, err
+	}
+	object, err := p.AwaitState("is Ready with revision "+revision, func(object *DirectPropagation) error {
+		return IsReady(object, wanted.Generation, revision)
+	})
+	if err != nil {
+		return nil, err
+	}
+	typed, err := typedOf(resource)
+	if err != nil {
+		return nil, err
+	}
+	if err := Run(ctx, typed, p.members(object)...); err != nil {
+		return nil, fmt.Errorf("DirectPropagation %s says Ready for revision %s, and yet: %w", p.Name, revision, err)
+	}
+	return object, nil
+}
+
+// members are the members that an object names.
+func (p *Propagation) members(object *DirectPropagation) []*Member {
+	return slices.DeleteFunc(slices.Clone(p.NS.Bed.Options.Members), func(member *Member) bool {
+		return !slices.Contains(ClustersOf(object), member.Name)
+	})
+}
+
+// Settles waits until the object was seen Ready with a revision since a moment, and
+// returns when that was. At that very moment, the members that it names must have
+// what the control plane has.
+func (p *Propagation) Settles(revision string, since time.Time) time.Time {
+	p.NS.T.Helper()
+	return p.SettlesWithin(revision, since, Patience)
+}
+
+// SettlesWithin is Settles with a limit.
+func (p *Propagation) SettlesWithin(revision string, since time.Time, limit time.Duration) time.Time {
+	p.NS.T.Helper()
+	at, object := p.First(since, limit, ReadyWith(revision))
+	resource, err := p.NS.ResourceOf(p.NS.Ctx, object)
+	if err != nil {
+		p.NS.T.Fatal(err)
+	}
+	typed, err := typedOf(resource)
+	if err != nil {
+		p.NS.T.Fatal(err)
+	}
+	for _, member := range p.members(object) {
+		if err := member.Runs(p.NS.Ctx, typed); err != nil {
+			p.NS.T.Errorf("%s is said to run it, and yet: %v", member, err)
+		}
+	}
+	return at
+}
+
+// Says waits until Ready is not True for a reason, in these very words.
+func (p *Propagation) Says(reason, message string) *DirectPropagation {
+	p.NS.T.Helper()
+	wanted := p.object()
+	if err := p.NS.Bed.Karmada.Get(p.NS.Ctx, p.key(), wanted); err != nil {
+		p.NS.T.Fatalf("reading DirectPropagation %s: %v", p.Name, err)
+	}
+	return p.Becomes(fmt.Sprintf("says %s: %q", reason, message), func(object *DirectPropagation) error {
+		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
+		if ready == nil || ready.Status == metav1.ConditionTrue || ready.ObservedGeneration < wanted.Generation || ready.Reason != reason || ready.Message != message {
+			return fmt.Errorf("Ready is %s", Say(ready))
+		}
+		return nil
+	})
+}
+
+// RowSays waits until the row of a cluster says something, in these very words.
+func (p *Propagation) RowSays(cluster string, applied metav1.ConditionStatus, reason, message string) *DirectPropagation {
+	p.NS.T.Helper()
+	return p.Becomes(fmt.Sprintf("says of %s: %s %s: %q", cluster, applied, reason, message), func(object *DirectPropagation) error {
+		row := RowOf(object, cluster)
+		if row.Name == "" || row.Applied != applied || row.Reason != reason || row.Message != message {
+			return fmt.Errorf("the row is %+v", row)
+		}
+		return nil
+	})
+}
+
+// IsBecause waits until Ready is not True for a reason.
+func (p *Propagation) IsBecause(reason string) {
+	p.NS.T.Helper()
+	p.Becomes("is not Ready because of "+reason, func(object *DirectPropagation) error {
+		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
+		if ready == nil || ready.Status == metav1.ConditionTrue || ready.Reason != reason {
+			return fmt.Errorf("Ready is %s", Say(ready))
+		}
+		return nil
+	})
+}
+
+// WasNotReadySince checks that Ready was not True all the time since a state: it
+// cannot have been, when the resource has changed.
+func (p *Propagation) WasNotReadySince(before *DirectPropagation) {
+	p.NS.T.Helper()
+	states := p.between(before, p.Latest())
+	for _, state := range states {
+		if ready := meta.FindStatusCondition(state.Status.Conditions, propagationv1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
+			return
+		}
+	}
+	p.NS.T.Errorf("Ready of %s was True throughout, although the resource has changed:\n%s", p.Name, transitions(states))
+}
+
+// between returns the states that were seen after one and up to another.
+func (p *Propagation) between(before, after *DirectPropagation) []*DirectPropagation {
+	all := p.States(time.Time{})
+	first := slices.IndexFunc(all, func(state *DirectPropagation) bool { return state.ResourceVersion == before.ResourceVersion })
+	last := slices.IndexFunc(all, func(state *DirectPropagation) bool { return state.ResourceVersion == after.ResourceVersion })
+	return all[first+1 : last+1]
+}
+
+// transitions says in a line each what states say, to be shown in a failure.
+func transitions(states []*DirectPropagation) string {
+	out := &strings.Builder{}
+	for _, state := range states {
+		ready := meta.FindStatusCondition(state.Status.Conditions, propagationv1alpha1.ConditionReady)
+		fmt.Fprintf(out, "  %s Ready %s;", state.ResourceVersion, Say(ready))
+		for _, row := range state.Status.Clusters {
+			fmt.Fprintf(out, " %s %s/%s/%s/%s", row.Name, row.Applied, row.Health, row.Reason, row.Revision)
+		}
+		fmt.Fprintln(out)
+	}
+	return out.String()
+}
