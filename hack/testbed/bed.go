@@ -140,7 +140,7 @@ func (b *Bed) up(ctx context.Context) (err error) {
 	}
 	steps := []func(context.Context) error{b.upFleet, b.connect}
 	if b.Options.Controller {
-		steps = append(steps, b.record, b.installController, b.startController)
+		steps = append(steps, b.installController, b.record, b.startController)
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
