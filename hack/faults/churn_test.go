@@ -23,7 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -35,13 +34,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 const (
@@ -56,56 +55,55 @@ const (
 // the first object of some kinds on the members too. Nothing may be left on
 // any member, at once or later.
 func TestCreateAndDeleteInHaste(t *testing.T) {
-	s := newSpace(t)
-	seed := churnSeed()
-	t.Logf("FAULTS_SEED=%d", seed)
-	kinds := s.hasKinds(churnKinds)
+	ns := newNamespace(t)
+	seeds := bed.Seeded(t)
+	kinds := ns.hasKinds(churnKinds)
 	began := time.Now()
 	var lanes sync.WaitGroup
 	failures := make([]error, churnLanes+churnKinds)
 	for lane := range churnLanes {
-		random := rand.New(rand.NewPCG(seed, uint64(lane)))
+		random := rand.New(rand.NewPCG(seeds.Uint64(), uint64(lane)))
 		lanes.Go(func() {
 			for cycle := range churnCycles {
-				object := configMap(fmt.Sprintf("lane-%d", lane))
+				object := testbed.ConfigMap(fmt.Sprintf("lane-%d", lane), "")
 				object.Data = map[string]string{"cycle": strconv.Itoa(cycle)}
-				failures[lane] = errors.Join(failures[lane], s.cycle(object, random))
+				failures[lane] = errors.Join(failures[lane], ns.cycle(object, random))
 			}
 		})
 	}
 	for i, kind := range kinds {
-		random := rand.New(rand.NewPCG(seed, uint64(churnLanes+i)))
-		lanes.Go(func() { failures[churnLanes+i] = s.cycle(custom(kind, "first"), random) })
+		random := rand.New(rand.NewPCG(seeds.Uint64(), uint64(churnLanes+i)))
+		lanes.Go(func() { failures[churnLanes+i] = ns.cycle(testbed.ObjectOf(kind, "first"), random) })
 	}
 	lanes.Wait()
 	if err := errors.Join(failures...); err != nil {
-		t.Fatalf("%v\n%s", err, s.dump())
+		t.Fatalf("%v\n%s", err, ns.Dump())
 	}
-	measured(t, fmt.Sprintf("%d objects deleted 0–%v after they were created", churnLanes*churnCycles+churnKinds, haste), s.reached(began), "nothing left on any member")
-	throughout(t, 10*time.Second, "nothing is left on members", func(ctx context.Context) error { return s.isBare(ctx, kinds) })
+	measured(t, fmt.Sprintf("%d objects deleted 0–%v after they were created", churnLanes*churnCycles+churnKinds, haste), ns.reached(began), "nothing left on any member")
+	ns.Throughout(10*time.Second, "nothing is left on members", func(ctx context.Context) error { return ns.isBare(ctx, kinds) })
 }
 
 // cycle creates a resource and a DirectPropagation of it, deletes it after a
 // pause, and waits until it is gone.
-func (s *space) cycle(resource client.Object, random *rand.Rand) error {
-	resource.SetNamespace(s.name)
-	if err := karmada.Create(s.ctx, resource); err != nil {
+func (ns *Namespace) cycle(resource client.Object, random *rand.Rand) error {
+	resource.SetNamespace(ns.Name)
+	if err := karmada.Create(ns.Ctx, resource); err != nil {
 		return fmt.Errorf("creating %s: %w", resource.GetName(), err)
 	}
 	name := fmt.Sprintf("%s-%s", resource.GetName(), utilrand.String(5))
-	object := &directPropagation{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: name},
-		Spec:       propagationv1alpha1.PropagationSpec{Resource: referenceTo(resource), Clusters: targets("member1", "member2")},
+	object := &DirectPropagation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name},
+		Spec:       propagationv1alpha1.PropagationSpec{Resource: testbed.ReferenceTo(resource), Clusters: testbed.Targets("member1", "member2")},
 	}
-	if err := karmada.Create(s.ctx, object); err != nil {
+	if err := karmada.Create(ns.Ctx, object); err != nil {
 		return fmt.Errorf("creating DirectPropagation %s: %w", name, err)
 	}
 	pause := time.NewTimer(time.Duration(random.Int64N(int64(haste))))
 	<-pause.C // the pause is what is tried here
-	if err := karmada.Delete(s.ctx, object); err != nil {
+	if err := karmada.Delete(ns.Ctx, object); err != nil {
 		return fmt.Errorf("deleting DirectPropagation %s: %w", name, err)
 	}
-	if _, err := awaits(s.ctx, patience, func(ctx context.Context) error {
+	if _, err := bed.AwaitFor(ns.Ctx, testbed.Patience, "DirectPropagation "+name+" is gone", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 			return errors.Join(errors.New("it is there"), err)
 		}
@@ -113,15 +111,15 @@ func (s *space) cycle(resource client.Object, random *rand.Rand) error {
 	}); err != nil {
 		return fmt.Errorf("DirectPropagation %s does not go: %w", name, err)
 	}
-	return karmada.Delete(s.ctx, resource)
+	return karmada.Delete(ns.Ctx, resource)
 }
 
 // reached tells how far objects came before they were deleted.
-func (s *space) reached(since time.Time) string {
+func (ns *Namespace) reached(since time.Time) string {
 	written, confirmed := map[string]bool{}, map[string]bool{}
-	for _, event := range works.since(since) {
+	for _, event := range works.Since(since) {
 		work, _ := event.Object.(*workv1alpha1.Work)
-		if work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation] != s.name {
+		if work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation] != ns.Name {
 			continue
 		}
 		written[string(work.UID)] = true
@@ -136,45 +134,45 @@ func (s *space) reached(since time.Time) string {
 		}
 	}
 	if count < churnLanes {
-		s.t.Errorf("only %d of %d Works reached a member: the test proves little", count, len(written))
+		ns.T.Errorf("only %d of %d Works reached a member: the test proves little", count, len(written))
 	}
 	return fmt.Sprintf("%d Works were written, %d reached their member first", len(written), count)
 }
 
 // hasKinds installs kinds everywhere, and waits until Karmada knows that the
 // members serve them. No object of them has ever been on a member.
-func (s *space) hasKinds(count int) []*apiextensionsv1.CustomResourceDefinition {
-	s.t.Helper()
+func (ns *Namespace) hasKinds(count int) []*apiextensionsv1.CustomResourceDefinition {
+	ns.T.Helper()
 	kinds := []*apiextensionsv1.CustomResourceDefinition{}
 	group := "faults-" + utilrand.String(5) + ".example.org"
 	for i := range count {
-		kinds = append(kinds, kindOf(group, fmt.Sprintf("Widget%d", i)))
+		kinds = append(kinds, testbed.NewKind(group, fmt.Sprintf("Widget%d", i)))
 	}
 	for _, kind := range kinds {
-		s.installs(kind, karmada, member1, member2, member3)
+		ns.installs(kind, karmada, member1, member2, member3)
 	}
 	for _, m := range members {
-		_, err := clusters.await(s.ctx, time.Time{}, patience, func(seen) error {
-			cluster, _ := clusters.now(client.ObjectKey{Name: m.Name}).(*clusterv1alpha1.Cluster)
+		ns.Eventually("Karmada knows what "+m.Name+" serves", func(context.Context) error {
+			cluster, ok := clusters.Latest(client.ObjectKey{Name: m.Name}).(*clusterv1alpha1.Cluster)
+			if !ok {
+				return fmt.Errorf("there is no Cluster %s", m.Name)
+			}
 			for _, kind := range kinds {
-				if cluster.APIEnablement(gvkOf(kind)) != clusterv1alpha1.APIEnabled {
+				if cluster.APIEnablement(testbed.KindOf(kind)) != clusterv1alpha1.APIEnabled {
 					return fmt.Errorf("Karmada does not know that %s serves %s", m.Name, kind.Name)
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			s.t.Fatal(err)
-		}
 	}
 	return kinds
 }
 
 // isBare tells what is on a member of what was propagated.
-func (s *space) isBare(ctx context.Context, kinds []*apiextensionsv1.CustomResourceDefinition) error {
+func (ns *Namespace) isBare(ctx context.Context, kinds []*apiextensionsv1.CustomResourceDefinition) error {
 	for _, m := range members {
 		left := &corev1.ConfigMapList{}
-		if err := m.List(ctx, left, client.InNamespace(s.name)); err != nil {
+		if err := m.List(ctx, left, client.InNamespace(ns.Name)); err != nil {
 			return err
 		}
 		for _, item := range left.Items {
@@ -184,8 +182,8 @@ func (s *space) isBare(ctx context.Context, kinds []*apiextensionsv1.CustomResou
 		}
 		for _, kind := range kinds {
 			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(gvkOf(kind))
-			if err := m.List(ctx, list, client.InNamespace(s.name)); err != nil {
+			list.SetGroupVersionKind(testbed.KindOf(kind))
+			if err := m.List(ctx, list, client.InNamespace(ns.Name)); err != nil {
 				return err
 			}
 			if len(list.Items) > 0 {
@@ -194,29 +192,4 @@ func (s *space) isBare(ctx context.Context, kinds []*apiextensionsv1.CustomResou
 		}
 	}
 	return nil
-}
-
-func churnSeed() uint64 {
-	if seed, err := strconv.ParseUint(os.Getenv("FAULTS_SEED"), 10, 64); err == nil {
-		return seed
-	}
-	return rand.Uint64()
-}
-
-// kindOf builds a CustomResourceDefinition.
-func kindOf(group, kind string) *apiextensionsv1.CustomResourceDefinition {
-	plural := fmt.Sprintf("%ss", lower(kind))
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: lower(kind), Kind: kind, ListKind: kind + "List"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: ptr.To(true),
-				}},
-			}},
-		},
-	}
 }

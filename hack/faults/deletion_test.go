@@ -34,42 +34,43 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // A push and a pull member are gone when objects are deleted. One of them
 // waits for the members, the other is told to let go of them. When the members
 // are back, nothing is left on them of either.
 func TestDeletionWhileMembersAreGone(t *testing.T) {
-	s := newSpace(t)
+	ns := newNamespace(t)
 	began := time.Now()
 	for _, name := range []string{"waits", "abandons"} {
-		revision, _ := s.says(name, "to be removed")
-		s.propagates(name, configMap(name), "member1", "member2", "member3")
-		s.settled(name, revision, began, patience)
+		revision, _ := ns.Writes(name, "to be removed")
+		ns.Propagates(name, testbed.ConfigMap(name, "")).ToClusters("member1", "member2", "member3")
+		ns.Propagation(name).Settles(revision, began)
 	}
 	stopped := crashes(t, "member1", "member2")
-	readiness(t, "member1", stopped, patience, false)
-	readiness(t, "member2", stopped, patience, false)
+	readiness(t, "member1", stopped, testbed.Patience, false)
+	readiness(t, "member2", stopped, testbed.Patience, false)
 
-	at := s.deletes("waits")
-	s.until("waits", at, patience, blockedOn("member1", "member2"))
-	lasted(t, "deleted while two of three are gone → gone from member3", s.comesToLack(member3, "waits", patience).Sub(at), 15*time.Second)
-	s.until("waits", at, patience, all(blockedOn("member1", "member2"), hasNoRow("member3")))
-	s.stays("waits", 10*time.Second, all(blockedOn("member1", "member2"), hasNoRow("member3")))
-	s.abandons(at)
+	at := ns.Propagation("waits").Deletes()
+	ns.Propagation("waits").Until(at, blockedOn("member1", "member2"))
+	lasted(t, "deleted while two of three are gone → gone from member3", ns.comesToLack(member3, "waits").Sub(at), 15*time.Second)
+	ns.Propagation("waits").Until(at, testbed.All(blockedOn("member1", "member2"), testbed.NoRow("member3")))
+	ns.Propagation("waits").Stays(10*time.Second, testbed.All(blockedOn("member1", "member2"), testbed.NoRow("member3")))
+	ns.abandons(at)
 
 	started := starts(t, "member1", "member2")
-	gone := []*member{member1, member2}
-	waited := looksFor(gone, removalPatience, func(ctx context.Context, m *member) error { return s.lacks(ctx, m, "waits") })
-	abandoned := looksFor(gone, removalPatience, func(ctx context.Context, m *member) error { return s.lacks(ctx, m, "abandons") })
+	gone := []*Member{member1, member2}
+	waited := bed.LookFor(gone, removalPatience, "what waited is gone", func(ctx context.Context, m *Member) error { return ns.lacks(ctx, m, "waits") })
+	abandoned := bed.LookFor(gone, removalPatience, "what was abandoned is gone", func(ctx context.Context, m *Member) error { return ns.lacks(ctx, m, "abandons") })
 	for _, m := range gone {
 		back := readiness(t, m.Name, started, 3*time.Minute, true)
 		lasted(t, m.Name+" back: Cluster Ready → object that waited is gone from it", waited(t, m).Sub(back), 10*time.Second)
 		lasted(t, m.Name+" back: Cluster Ready → object that was abandoned is gone from it, by Karmada alone", abandoned(t, m).Sub(back), 0)
 	}
-	s.goes("waits", at, patience)
+	ns.Propagation("waits").Goes(at)
 	for _, name := range []string{"waits", "abandons"} {
-		s.hasNoWorks(name)
+		ns.hasNoWorks(name)
 	}
 }
 
@@ -78,61 +79,52 @@ func TestDeletionWhileMembersAreGone(t *testing.T) {
 const removalPatience = 17 * time.Minute
 
 // abandons deletes an object and has it let go of the members that are gone.
-func (s *space) abandons(since time.Time) {
-	s.t.Helper()
-	s.deletes("abandons")
-	s.until("abandons", since, patience, blockedOn("member1", "member2"))
-	s.comesToLack(member3, "abandons", patience)
-	s.until("abandons", since, patience, hasNoRow("member3"))
-	at := s.edits("abandons", func(object *directPropagation) {
+func (ns *Namespace) abandons(since time.Time) {
+	ns.T.Helper()
+	ns.Propagation("abandons").Deletes()
+	ns.Propagation("abandons").Until(since, blockedOn("member1", "member2"))
+	ns.comesToLack(member3, "abandons")
+	ns.Propagation("abandons").Until(since, testbed.NoRow("member3"))
+	at := ns.Propagation("abandons").Changes(func(object *DirectPropagation) {
 		object.Annotations = map[string]string{propagationv1alpha1.AbandonUnreachableAnnotation: "true"}
 	})
-	lasted(s.t, "told to abandon → the object is gone", s.goes("abandons", at, patience).Sub(at), 5*time.Second)
-	note := eventOf(s.t, s.name, "abandons", propagationv1alpha1.EventClustersAbandoned)
+	lasted(ns.T, "told to abandon → the object is gone", ns.Propagation("abandons").Goes(at).Sub(at), 5*time.Second)
+	note := ns.Event("abandons", propagationv1alpha1.EventClustersAbandoned)
 	if !strings.Contains(note, "member1") || !strings.Contains(note, "member2") || strings.Contains(note, "member3") {
-		s.t.Errorf("the Event does not name the clusters that were abandoned: %q", note)
+		ns.T.Errorf("the Event does not name the clusters that were abandoned: %q", note)
 	}
-	measured(s.t, "Event ClustersAbandoned", note, "")
+	measured(ns.T, "Event ClustersAbandoned", note, "")
 }
 
 // hasNoWorks waits until no Work of a ConfigMap is left.
-func (s *space) hasNoWorks(name string) {
-	s.t.Helper()
-	if _, err := awaits(s.ctx, patience, func(context.Context) error {
+func (ns *Namespace) hasNoWorks(name string) {
+	ns.T.Helper()
+	if _, err := bed.AwaitFor(ns.Ctx, testbed.Patience, "no Work of "+name+" is left", func(context.Context) error {
 		for _, m := range members {
-			if work := s.work(m.Name, name); work != nil {
+			if work := ns.work(m.Name, name); work != nil {
 				return fmt.Errorf("Work %s/%s is left", work.Namespace, work.Name)
 			}
 		}
 		return nil
 	}); err != nil {
-		s.t.Errorf("%v\n%s", err, s.dump())
+		ns.T.Errorf("%v\n%s", err, ns.Dump())
 	}
 }
 
 // blockedOn: the object is being deleted, held by its finalizer, and rows say
 // of clusters that they cannot be reached.
-func blockedOn(names ...string) check {
-	return func(object *directPropagation) error {
+func blockedOn(names ...string) testbed.Check {
+	return func(object *DirectPropagation) error {
 		if object.DeletionTimestamp == nil || !slices.Contains(object.Finalizers, propagationv1alpha1.CleanupFinalizer) {
 			return fmt.Errorf("it is not held by its finalizer: %v", object.Finalizers)
 		}
-		if condition := conditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionFalse || condition.Reason != propagationv1alpha1.ReasonDeleting {
+		if condition := testbed.ConditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionFalse || condition.Reason != propagationv1alpha1.ReasonDeleting {
 			return fmt.Errorf("Ready is %+v", condition)
 		}
 		for _, name := range names {
-			if err := rowSays(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonRemovalBlocked)(object); err != nil {
+			if err := testbed.RowSays(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonRemovalBlocked)(object); err != nil {
 				return err
 			}
-		}
-		return nil
-	}
-}
-
-func hasNoRow(cluster string) check {
-	return func(object *directPropagation) error {
-		if row := rowOf(object, cluster); row.Name != "" {
-			return fmt.Errorf("there is a row: %+v", row)
 		}
 		return nil
 	}
@@ -141,29 +133,29 @@ func hasNoRow(cluster string) check {
 // With preserveResourcesOnDeletion, what a cluster has stays there when the
 // cluster is taken off the list, and when the object is deleted.
 func TestPreserve(t *testing.T) {
-	s := newSpace(t)
-	revision, began := s.says("kept", "to be kept")
-	s.makes(preserving("kept", "member1", "member2", "member3"))
-	s.settled("kept", revision, began, patience)
+	ns := newNamespace(t)
+	revision, began := ns.Writes("kept", "to be kept")
+	ns.Makes(preserving("kept", "member1", "member2", "member3"))
+	ns.Propagation("kept").Settles(revision, began)
 
-	at := s.edits("kept", func(object *directPropagation) { object.Spec.Clusters = targets("member2", "member3") })
-	s.until("kept", at, patience, all(hasNoRow("member1"), ready(revision), isDone))
-	at = s.deletes("kept")
-	s.goes("kept", at, patience)
-	s.hasNoWorks("kept")
+	at := ns.Propagation("kept").Changes(func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets("member2", "member3") })
+	ns.Propagation("kept").Until(at, testbed.All(testbed.NoRow("member1"), testbed.ReadyWith(revision), isDone))
+	at = ns.Propagation("kept").Deletes()
+	ns.Propagation("kept").Goes(at)
+	ns.hasNoWorks("kept")
 	for _, m := range members {
-		s.isLeft(m, "kept")
+		ns.isLeft(m, "kept")
 	}
 }
 
-func preserving(name string, clusters ...string) *directPropagation {
-	return &directPropagation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: propagationv1alpha1.PropagationSpec{
-		Resource: referenceTo(configMap(name)), Clusters: targets(clusters...), PreserveResourcesOnDeletion: ptr.To(true),
+func preserving(name string, clusters ...string) *DirectPropagation {
+	return &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: propagationv1alpha1.PropagationSpec{
+		Resource: testbed.ReferenceTo(testbed.ConfigMap(name, "")), Clusters: testbed.Targets(clusters...), PreserveResourcesOnDeletion: ptr.To(true),
 	}}
 }
 
-func isDone(object *directPropagation) error {
-	if condition := conditionOf(object, propagationv1alpha1.ConditionReconciling); condition.Type != "" {
+func isDone(object *DirectPropagation) error {
+	if condition := testbed.ConditionOf(object, propagationv1alpha1.ConditionReconciling); condition.Type != "" {
 		return fmt.Errorf("Reconciling is %+v", condition)
 	}
 	return nil
@@ -171,103 +163,103 @@ func isDone(object *directPropagation) error {
 
 // isLeft checks that a member still has a ConfigMap, that Karmada takes for
 // nobody's, and removes it.
-func (s *space) isLeft(m *member, name string) {
-	s.t.Helper()
-	left := configMap(name)
-	if err := m.Get(s.ctx, client.ObjectKey{Namespace: s.name, Name: name}, left); err != nil {
-		s.t.Errorf("%s was to keep it: %v", m.Name, err)
+func (ns *Namespace) isLeft(m *Member, name string) {
+	ns.T.Helper()
+	left := testbed.ConfigMap(name, "")
+	if err := m.Get(ns.Ctx, client.ObjectKey{Namespace: ns.Name, Name: name}, left); err != nil {
+		ns.T.Errorf("%s was to keep it: %v", m.Name, err)
 		return
 	}
 	if left.Labels["karmada.io/managed"] != "" {
-		s.t.Errorf("%s keeps it as Karmada's: %v", m.Name, left.Labels)
+		ns.T.Errorf("%s keeps it as Karmada's: %v", m.Name, left.Labels)
 	}
-	if err := m.Delete(s.ctx, left); err != nil {
-		s.t.Error(err)
+	if err := m.Delete(ns.Ctx, left); err != nil {
+		ns.T.Error(err)
 	}
 }
 
 // Karmada waits for ever to let go of an object that somebody deleted on the
 // member by hand (karmada#7463). The deletion does not.
 func TestPreserveWhatIsGone(t *testing.T) {
-	s := newSpace(t)
-	revision, began := s.says("lost", "to be kept")
-	s.makes(preserving("lost", "member1", "member2"))
-	s.settled("lost", revision, began, patience)
+	ns := newNamespace(t)
+	revision, began := ns.Writes("lost", "to be kept")
+	ns.Makes(preserving("lost", "member1", "member2"))
+	ns.Propagation("lost").Settles(revision, began)
 
 	// With nobody to repair it, the object stays deleted.
 	stops(t, karmadaControllers, agent2)
-	for _, m := range []*member{member1, member2} {
-		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "lost"}}
+	for _, m := range []*Member{member1, member2} {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "lost"}}
 		if err := m.Delete(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	at := s.deletes("lost")
-	s.until("lost", at, patience, func(object *directPropagation) error {
+	at := ns.Propagation("lost").Deletes()
+	ns.Propagation("lost").Until(at, func(object *DirectPropagation) error {
 		if object.DeletionTimestamp == nil {
 			return errors.New("it is not being deleted")
 		}
 		return nil
 	})
 	starts(t, karmadaControllers, agent2)
-	lasted(t, "deleted, to be preserved, and lost on both members → gone", s.goes("lost", at, patience).Sub(at), 30*time.Second)
-	s.hasNoWorks("lost")
+	lasted(t, "deleted, to be preserved, and lost on both members → gone", ns.Propagation("lost").Goes(at).Sub(at), 30*time.Second)
+	ns.hasNoWorks("lost")
 }
 
 // Of an object that is to stay on members that are gone, and of one that is
 // suspended there, the deletion ends when the members are back: the one stays as
 // nobody's, so that no later propagation takes it for its own, and the other goes.
 func TestPreservedOrSuspendedWhileMembersAreGone(t *testing.T) {
-	s := newSpace(t)
+	ns := newNamespace(t)
 	began := time.Now()
-	revision, _ := s.says("kept", "to be kept")
-	s.makes(preserving("kept", "member1", "member2"))
-	s.settled("kept", revision, began, patience)
-	held, _ := s.says("held", "to be removed")
-	s.propagates("held", configMap("held"), "member1", "member2")
-	s.settled("held", held, began, patience)
-	at := s.edits("held", func(object *directPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
-	s.until("held", at, patience, all(rowSays("member1", metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended), rowSays("member2", metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended)))
+	revision, _ := ns.Writes("kept", "to be kept")
+	ns.Makes(preserving("kept", "member1", "member2"))
+	ns.Propagation("kept").Settles(revision, began)
+	held, _ := ns.Writes("held", "to be removed")
+	ns.Propagates("held", testbed.ConfigMap("held", "")).ToClusters("member1", "member2")
+	ns.Propagation("held").Settles(held, began)
+	at := ns.Propagation("held").Changes(func(object *DirectPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
+	ns.Propagation("held").Until(at, testbed.All(testbed.RowSays("member1", metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended), testbed.RowSays("member2", metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended)))
 
 	stopped := crashes(t, "member1", "member2")
-	readiness(t, "member1", stopped, patience, false)
-	readiness(t, "member2", stopped, patience, false)
-	at = s.deletes("kept")
-	s.deletes("held")
+	readiness(t, "member1", stopped, testbed.Patience, false)
+	readiness(t, "member2", stopped, testbed.Patience, false)
+	at = ns.Propagation("kept").Deletes()
+	ns.Propagation("held").Deletes()
 	for _, name := range []string{"kept", "held"} {
-		s.until(name, at, patience, blockedOn("member1", "member2"))
-		s.stays(name, 10*time.Second, blockedOn("member1", "member2"))
+		ns.Propagation(name).Until(at, blockedOn("member1", "member2"))
+		ns.Propagation(name).Stays(10*time.Second, blockedOn("member1", "member2"))
 	}
 
 	started := starts(t, "member1", "member2")
-	gone := []*member{member1, member2}
-	removed := looksFor(gone, removalPatience, func(ctx context.Context, m *member) error { return s.lacks(ctx, m, "held") })
+	gone := []*Member{member1, member2}
+	removed := bed.LookFor(gone, removalPatience, "what was suspended is gone", func(ctx context.Context, m *Member) error { return ns.lacks(ctx, m, "held") })
 	for _, m := range gone {
 		back := readiness(t, m.Name, started, 3*time.Minute, true)
 		lasted(t, m.Name+" back: Cluster Ready → object that was suspended is gone from it", removed(t, m).Sub(back), 15*time.Second)
 	}
-	s.goes("kept", at, patience)
-	s.goes("held", at, patience)
+	ns.Propagation("kept").Goes(at)
+	ns.Propagation("held").Goes(at)
 	for _, m := range gone {
-		s.isLeft(m, "kept")
+		ns.isLeft(m, "kept")
 	}
 }
 
 // The controller is killed while it deletes, and nothing is left all the same.
 func TestDeletionSurvivesACrash(t *testing.T) {
-	s := newSpace(t)
-	revision, began := s.says("settings", "to be removed")
-	s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-	s.settled("settings", revision, began, patience)
-	at := s.deletes("settings")
-	if err := manager.end(syscall.SIGKILL); err != nil {
+	ns := newNamespace(t)
+	revision, began := ns.Writes("settings", "to be removed")
+	ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+	ns.Propagation("settings").Settles(revision, began)
+	at := ns.Propagation("settings").Deletes()
+	if err := bed.Controller.End(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := manager.start(); err != nil {
+	if err := bed.Controller.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.goes("settings", at, patience)
+	ns.Propagation("settings").Goes(at)
 	for _, m := range members {
-		s.comesToLack(m, "settings", patience)
+		ns.comesToLack(m, "settings")
 	}
 }

@@ -94,7 +94,7 @@ func (g *gathered) write() error {
 	if !writesDocs || len(g.all) == 0 {
 		return nil
 	}
-	path := filepath.Join(ground.root, "docs", "outage.json")
+	path := filepath.Join(bed.Root, "docs", "outage.json")
 	current := page{}
 	content, err := os.ReadFile(path)
 	if err == nil {
@@ -115,7 +115,7 @@ func (g *gathered) write() error {
 	if err := os.WriteFile(path, append(content, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing what was measured: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(ground.root, "docs", "outage.md"), []byte(current.markdown()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(bed.Root, "docs", "outage.md"), []byte(current.markdown()), 0o644); err != nil {
 		return fmt.Errorf("writing the page of what was measured: %w", err)
 	}
 	return nil
@@ -162,7 +162,7 @@ func machine() string {
 
 // versions are those of what was tested, as far as they can be told.
 func versions() string {
-	commit, err := exec.Command("git", "-C", ground.root, "describe", "--tags", "--always", "--dirty").Output()
+	commit, err := exec.Command("git", "-C", bed.Root, "describe", "--tags", "--always", "--dirty").Output()
 	if err != nil {
 		commit = []byte("unknown")
 	}

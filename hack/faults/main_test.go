@@ -20,96 +20,68 @@ package faults
 
 import (
 	"context"
-	"flag"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
+)
+
+type (
+	// DirectPropagation is what these tests are about.
+	DirectPropagation = testbed.DirectPropagation
+	// Member is a member cluster of the fleet.
+	Member = testbed.Member
+)
+
+// These are the members of every test: two that Karmada pushes to and one that
+// pulls, so that with one of each gone there is one to compare with.
+var (
+	member1 = &Member{Name: "member1", Mode: "push"}
+	member2 = &Member{Name: "member2", Mode: "pull"}
+	member3 = &Member{Name: "member3", Mode: "push"}
+	members = []*Member{member1, member2, member3}
+)
+
+// What all tests share.
+var (
+	bed *testbed.Bed
+	// karmada is the control plane.
+	karmada client.WithWatch
+	// works and clusters record all Works and Clusters.
+	works, clusters *testbed.Recorder
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	ctrl.SetLogger(logr.Discard()) // what clients log is in what they return
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := runTests(ctx, m)
-	stop()
-	os.Exit(code)
-}
-
-// runTests runs the tests on a fleet, and takes it down whatever happens.
-func runTests(ctx context.Context, m *testing.M) (code int) {
-	began := time.Now()
-	defer func() {
-		if err := takeDown(os.Stdout); err != nil {
-			fmt.Println("faults: taking down:", err)
-			code = max(code, 1)
+	options := testbed.Options{
+		Name: "faults", Env: "FAULTS", Members: members, Controller: true,
+		FleetFlags: []string{"--members", "member1=push,member2=pull,member3=push"},
+		Finish:     figures.write,
+	}
+	testbed.Main(m, options, func(made *testbed.Bed) (err error) {
+		bed, karmada = made, made.Karmada
+		if works, err = bed.Record(context.Background(), &workv1alpha1.WorkList{}); err != nil {
+			return err
 		}
-		fmt.Printf("faults: over after %v\n", time.Since(began).Round(time.Second))
-	}()
-	if err := bringUp(ctx, os.Stdout); err != nil {
-		fmt.Println("faults:", err)
-		return 1
-	}
-	fmt.Printf("faults: ready after %v\n", time.Since(began).Round(time.Second))
-	result := make(chan int, 1)
-	go func() { result <- m.Run() }()
-	select {
-	case code = <-result:
-		failed.tell(os.Stdout)
-	case <-ctx.Done():
-		fmt.Println("faults: interrupted")
-		return 130
-	case <-almostTimedOut():
-		fmt.Println("faults: -timeout is near")
-		return 1
-	}
-	if err := figures.write(); err != nil {
-		fmt.Println("faults:", err)
-		return 1
-	}
-	return code
+		clusters, err = bed.Record(context.Background(), &clusterv1alpha1.ClusterList{})
+		return err
+	})
 }
 
-// failed are the tests that failed: what they print is long, and the last lines
-// of a run are what is read first.
-var failed failures
+// Namespace is a namespace that one test has for itself, with what only these tests
+// say about it.
+type Namespace struct{ *testbed.Namespace }
 
-type failures struct {
-	mu    sync.Mutex
-	names []string
+func newNamespace(t *testing.T) *Namespace {
+	t.Helper()
+	return &Namespace{bed.NewNamespace(t)}
 }
 
-// note takes down a test, if it has failed.
-func (f *failures) note(t *testing.T) {
-	if !t.Failed() {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.names = append(f.names, t.Name())
-}
-
-func (f *failures) tell(out io.Writer) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, name := range f.names {
-		fmt.Fprintf(out, "faults: failed: %s; search this output for \"--- FAIL: %s\"\n", name, name)
-	}
-}
-
-// almostTimedOut comes early enough before -timeout to take the fleet down:
-// that timeout ends the process where it stands.
-func almostTimedOut() <-chan time.Time {
-	limit, _ := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
-	if limit == 0 {
-		return nil
-	}
-	return time.After(limit - min(limit/2, time.Minute))
+// newNamespaceOn makes one while only some members are there.
+func newNamespaceOn(t *testing.T, there ...*Member) *Namespace {
+	t.Helper()
+	return &Namespace{bed.NewNamespaceOn(t, there...)}
 }

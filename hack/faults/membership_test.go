@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // heldUp is how much longer than without any DirectPropagation it may take to
@@ -35,29 +36,29 @@ const heldUp = 10*time.Second + 5*time.Second
 
 // A push and a pull member leave Karmada and come again while they are named.
 func TestMembersLeaveAndComeAgain(t *testing.T) {
-	for _, m := range []*member{member1, member2} {
+	for _, m := range []*Member{member1, member2} {
 		t.Run(m.Name, func(t *testing.T) {
 			alone := leaves(t, m)
 			joins(t, m)
 			lasted(t, m.Name+" unjoined, no DirectPropagation", alone, 0)
 
-			s := newSpace(t)
-			revision, began := s.says("settings", "for whoever is there")
-			s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-			s.settled("settings", revision, began, patience)
+			ns := newNamespace(t)
+			revision, began := ns.Writes("settings", "for whoever is there")
+			ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+			ns.Propagation("settings").Settles(revision, began)
 			at := time.Now()
 			lasted(t, m.Name+" unjoined while a DirectPropagation names it", leaves(t, m), alone+heldUp)
-			s.until("settings", at, patience, rowSays(m.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
-			s.wasTold(m, at)
-			s.comesToLack(m, "settings", patience)
+			ns.Propagation("settings").Until(at, testbed.RowSays(m.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
+			ns.wasTold(m, at)
+			ns.comesToLack(m, "settings")
 
 			at = time.Now()
 			joins(t, m)
-			joined := readiness(t, m.Name, at, patience, true)
-			lasted(t, m.Name+" joined again: Cluster Ready → row True", s.settled("settings", revision, at, patience).Sub(joined), 15*time.Second)
-			for _, state := range s.states("settings", began.Add(time.Second)) {
+			joined := readiness(t, m.Name, at, testbed.Patience, true)
+			lasted(t, m.Name+" joined again: Cluster Ready → row True", ns.Propagation("settings").Settles(revision, at).Sub(joined), 15*time.Second)
+			for _, state := range ns.Propagation("settings").States(began.Add(time.Second)) {
 				for _, other := range members {
-					row := rowOf(state, other.Name)
+					row := testbed.RowOf(state, other.Name)
 					if other != m && row.Revision == revision && row.Applied != metav1.ConditionTrue {
 						t.Errorf("%s was touched: %+v", other.Name, row)
 					}
@@ -69,78 +70,78 @@ func TestMembersLeaveAndComeAgain(t *testing.T) {
 
 // leaves takes a member out of Karmada until the end of the test, at the
 // latest, and returns how long it took.
-func leaves(t *testing.T, m *member, flags ...string) time.Duration {
+func leaves(t *testing.T, m *Member, flags ...string) time.Duration {
 	t.Helper()
 	t.Cleanup(func() {
 		joins(t, m)
 		allReady(t)
 	})
-	return ground.do(t, append([]string{"unjoin", m.Name}, flags...)...)
+	return fleetDoes(t, append([]string{"unjoin", m.Name}, flags...)...)
 }
 
-func joins(t *testing.T, m *member) time.Duration {
+func joins(t *testing.T, m *Member) time.Duration {
 	t.Helper()
-	return ground.do(t, "join", m.Name)
+	return fleetDoes(t, "join", m.Name)
 }
 
 // wasTold checks that the row of a member that left said only what is true of
 // it.
-func (s *space) wasTold(m *member, since time.Time) {
-	s.t.Helper()
+func (ns *Namespace) wasTold(m *Member, since time.Time) {
+	ns.T.Helper()
 	said := map[string]bool{}
-	for _, state := range s.states("settings", since) {
-		row := rowOf(state, m.Name)
+	for _, state := range ns.Propagation("settings").States(since) {
+		row := testbed.RowOf(state, m.Name)
 		said[row.Reason] = true
 		switch row.Reason {
 		case propagationv1alpha1.ReasonApplied, propagationv1alpha1.ReasonApplying, propagationv1alpha1.ReasonClusterTerminating,
 			propagationv1alpha1.ReasonClusterNotReady, propagationv1alpha1.ReasonClusterNotFound:
 		default:
-			s.t.Errorf("while %s left, its row said %+v", m.Name, row)
+			ns.T.Errorf("while %s left, its row said %+v", m.Name, row)
 		}
 	}
-	s.t.Logf("while %s left, its row said %v", m.Name, said)
+	ns.T.Logf("while %s left, its row said %v", m.Name, said)
 }
 
 // A member that cannot be reached is taken out by force. What it had is still
 // there when it is back, and is taken up.
 func TestUnjoinByForce(t *testing.T) {
-	s := newSpace(t)
-	old, began := s.says("settings", "one")
-	s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-	s.settled("settings", old, began, patience)
+	ns := newNamespace(t)
+	old, began := ns.Writes("settings", "one")
+	ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+	ns.Propagation("settings").Settles(old, began)
 
 	crashes(t, "member3-kube-apiserver")
 	at := time.Now()
 	lasted(t, "member3, its API server gone, unjoined by force", leaves(t, member3, "--force"), 40*time.Second)
-	s.until("settings", at, patience, rowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
-	revision, changed := s.says("settings", "two")
-	s.until("settings", changed, patience, all(applied("member1", revision), applied("member2", revision)))
-	if work := s.work("member3", "settings"); work != nil {
+	ns.Propagation("settings").Until(at, testbed.RowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
+	revision, changed := ns.Writes("settings", "two")
+	ns.Propagation("settings").Until(changed, testbed.All(testbed.Applied("member1", revision), testbed.Applied("member2", revision)))
+	if work := ns.work("member3", "settings"); work != nil {
 		t.Errorf("a Work was made for a cluster that is gone: %s", work.Name)
 	}
 
 	starts(t, "member3-kube-apiserver")
 	at = time.Now()
 	joins(t, member3)
-	joined := readiness(t, "member3", at, patience, true)
-	lasted(t, "member3, unjoined by force, joined again: Cluster Ready → row True", s.settled("settings", revision, changed, patience).Sub(joined), 15*time.Second)
+	joined := readiness(t, "member3", at, testbed.Patience, true)
+	lasted(t, "member3, unjoined by force, joined again: Cluster Ready → row True", ns.Propagation("settings").Settles(revision, changed).Sub(joined), 15*time.Second)
 }
 
 // A cluster is named before it is registered, and a DirectPropagation is
 // deleted while a cluster that it names is not.
 func TestNamedBeforeRegistered(t *testing.T) {
 	leaves(t, member3)
-	s := newSpaceOn(t, member1, member2)
-	revision, began := s.says("settings", "for who comes")
-	s.propagates("settings", configMap("settings"), "member1", "member3")
-	s.until("settings", began, patience, all(applied("member1", revision), rowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound)))
+	ns := newNamespaceOn(t, member1, member2)
+	revision, began := ns.Writes("settings", "for who comes")
+	ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member3")
+	ns.Propagation("settings").Until(began, testbed.All(testbed.Applied("member1", revision), testbed.RowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound)))
 	at := time.Now()
 	joins(t, member3)
-	joined := readiness(t, "member3", at, patience, true)
-	lasted(t, "named before it was registered: Cluster Ready → row True", s.settled("settings", revision, at, patience).Sub(joined), 15*time.Second)
+	joined := readiness(t, "member3", at, testbed.Patience, true)
+	lasted(t, "named before it was registered: Cluster Ready → row True", ns.Propagation("settings").Settles(revision, at).Sub(joined), 15*time.Second)
 
 	leaves(t, member3)
-	s.until("settings", at, patience, rowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
-	at = s.deletes("settings")
-	lasted(t, "deleted while a named cluster is not registered → gone", s.goes("settings", at, patience).Sub(at), 15*time.Second)
+	ns.Propagation("settings").Until(at, testbed.RowSays("member3", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
+	at = ns.Propagation("settings").Deletes()
+	lasted(t, "deleted while a named cluster is not registered → gone", ns.Propagation("settings").Goes(at).Sub(at), 15*time.Second)
 }

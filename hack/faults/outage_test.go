@@ -35,6 +35,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 const (
@@ -49,59 +50,59 @@ const (
 // meanwhile. Beside it, a PropagationPolicy propagates a resource of its own to
 // the same clusters, changed at the same moment.
 func TestOutage(t *testing.T) {
-	s := newSpace(t)
-	s.hasBoth()
-	gone := []*member{member1, member2}
+	ns := newNamespace(t)
+	ns.hasBoth()
+	gone := []*Member{member1, member2}
 
 	stopped := crashes(t, "member1", "member2")
 	for _, m := range gone {
-		notReady := readiness(t, m.Name, stopped, patience, false)
+		notReady := readiness(t, m.Name, stopped, testbed.Patience, false)
 		lasted(t, m.Name+" gone → Karmada calls the Cluster not Ready", notReady.Sub(stopped), 0)
-		row := s.until("direct", stopped, patience, rowSays(m.Name, metav1.ConditionUnknown, propagationv1alpha1.ReasonClusterNotReady))
+		row := ns.Propagation("direct").Until(stopped, testbed.RowSays(m.Name, metav1.ConditionUnknown, propagationv1alpha1.ReasonClusterNotReady))
 		lasted(t, m.Name+": Cluster not Ready → row ClusterNotReady", row.Sub(notReady), 2*time.Second)
 	}
-	revision, changed := s.says("direct", "two")
-	s.says("policy", "two")
-	lasted(t, "changed while two of three are gone → row of member3 True", s.until("direct", changed, patience, applied("member3", revision)).Sub(changed), 10*time.Second)
-	s.runs(member3, "direct")
+	revision, changed := ns.Writes("direct", "two")
+	ns.Writes("policy", "two")
+	lasted(t, "changed while two of three are gone → row of member3 True", ns.Propagation("direct").Until(changed, testbed.Applied("member3", revision)).Sub(changed), 10*time.Second)
+	ns.runs(member3, "direct")
 
-	sayings := &bindingSayings{s: s, said: map[string]bool{}}
-	still := all(unconfirmed("member1"), unconfirmed("member2"), applied("member3", revision))
-	s.until("direct", changed, 5*time.Second, still)
-	s.stays("direct", outage-time.Since(stopped), func(object *directPropagation) error { return errors.Join(still(object), sayings.note(t.Context())) })
+	sayings := &bindingSayings{ns: ns, said: map[string]bool{}}
+	still := testbed.All(testbed.Unconfirmed("member1"), testbed.Unconfirmed("member2"), testbed.Applied("member3", revision))
+	ns.Propagation("direct").UntilWithin(changed, 5*time.Second, still)
+	ns.Propagation("direct").Stays(outage-time.Since(stopped), func(object *DirectPropagation) error { return errors.Join(still(object), sayings.note(t.Context())) })
 	measured(t, "the ResourceBinding while the change is on neither of the two", sayings.String(), "")
 
 	started := starts(t, "member1", "member2")
-	arrived := looksFor(gone, policyPatience, func(ctx context.Context, m *member) error { return s.differs(ctx, m, "policy") })
+	arrived := bed.LookFor(gone, policyPatience, "the change of the PropagationPolicy arrives", func(ctx context.Context, m *Member) error { return ns.Differs(ctx, m, testbed.ConfigMap("policy", "")) })
 	for _, m := range gone {
-		s.comesBack(m, started, revision)
+		ns.comesBack(m, started, revision)
 	}
-	s.settled("direct", revision, changed, patience)
+	ns.Propagation("direct").Settles(revision, changed)
 	for _, m := range gone {
-		back := readiness(t, m.Name, started, patience, true)
+		back := readiness(t, m.Name, started, testbed.Patience, true)
 		lasted(t, m.Name+" back: Cluster Ready → change of the PropagationPolicy on the member", arrived(t, m).Sub(back), 0)
 	}
 }
 
 // hasBoth propagates two resources to all members, one in each way.
-func (s *space) hasBoth() {
-	s.t.Helper()
-	revision, began := s.says("direct", "one")
-	s.says("policy", "one")
-	s.propagates("direct", configMap("direct"), "member1", "member2", "member3")
-	s.hasPolicy("policy", "member1", "member2", "member3")
-	s.settled("direct", revision, began, patience)
+func (ns *Namespace) hasBoth() {
+	ns.T.Helper()
+	revision, began := ns.Writes("direct", "one")
+	ns.Writes("policy", "one")
+	ns.Propagates("direct", testbed.ConfigMap("direct", "")).ToClusters("member1", "member2", "member3")
+	ns.hasPolicy("policy", "member1", "member2", "member3")
+	ns.Propagation("direct").Settles(revision, began)
 	for _, m := range members {
-		if _, err := awaits(s.ctx, patience, func(ctx context.Context) error { return s.differs(ctx, m, "policy") }); err != nil {
-			s.t.Fatalf("the PropagationPolicy does not propagate: %v", err)
+		if _, err := bed.AwaitFor(ns.Ctx, testbed.Patience, "the PropagationPolicy propagates to "+m.Name, func(ctx context.Context) error { return ns.Differs(ctx, m, testbed.ConfigMap("policy", "")) }); err != nil {
+			ns.T.Fatalf("the PropagationPolicy does not propagate: %v", err)
 		}
 	}
 }
 
 // hasPolicy propagates a ConfigMap by a policy of the same name. At the end of
 // the test, the policy and what Karmada made of it is deleted.
-func (s *space) hasPolicy(name string, clusters ...string) *policyv1alpha1.PropagationPolicy {
-	s.t.Helper()
+func (ns *Namespace) hasPolicy(name string, clusters ...string) *policyv1alpha1.PropagationPolicy {
+	ns.T.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: policyv1alpha1.PropagationSpec{
@@ -109,49 +110,49 @@ func (s *space) hasPolicy(name string, clusters ...string) *policyv1alpha1.Propa
 			Placement:         policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ClusterNames: clusters}},
 		},
 	}
-	s.has(policy)
-	s.t.Cleanup(func() {
+	ns.Has(policy)
+	ns.T.Cleanup(func() {
 		ctx := context.Background()
-		key := metav1.ObjectMeta{Namespace: s.name, Name: name}
+		key := metav1.ObjectMeta{Namespace: ns.Name, Name: name}
 		err := errors.Join(
 			client.IgnoreNotFound(karmada.Delete(ctx, &policyv1alpha1.PropagationPolicy{ObjectMeta: key})),
 			client.IgnoreNotFound(karmada.Delete(ctx, &corev1.ConfigMap{ObjectMeta: key})),
 		)
-		bound := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: names.GenerateBindingName("ConfigMap", name)}}
+		bound := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: names.GenerateBindingName("ConfigMap", name)}}
 		if err := errors.Join(err, client.IgnoreNotFound(karmada.Delete(ctx, bound))); err != nil {
-			s.t.Errorf("deleting PropagationPolicy %s and what came of it: %v", name, err)
+			ns.T.Errorf("deleting PropagationPolicy %s and what came of it: %v", name, err)
 		}
 	})
 	return policy
 }
 
 // binding is what Karmada made of the policy of a ConfigMap.
-func (s *space) binding(ctx context.Context, name string) (*workv1alpha2.ResourceBinding, error) {
+func (ns *Namespace) binding(ctx context.Context, name string) (*workv1alpha2.ResourceBinding, error) {
 	binding := &workv1alpha2.ResourceBinding{}
-	err := karmada.Get(ctx, client.ObjectKey{Namespace: s.name, Name: names.GenerateBindingName("ConfigMap", name)}, binding)
+	err := karmada.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: names.GenerateBindingName("ConfigMap", name)}, binding)
 	return binding, err
 }
 
 // comesBack measures how long a member that is back takes to confirm.
-func (s *space) comesBack(m *member, started time.Time, revision string) {
-	s.t.Helper()
-	back := readiness(s.t, m.Name, started, 3*time.Minute, true)
-	lasted(s.t, m.Name+" started again → Karmada calls the Cluster Ready", back.Sub(started), 0)
-	confirmed := s.until("direct", started, patience, applied(m.Name, revision))
-	s.runs(m, "direct")
-	lasted(s.t, m.Name+" back: Cluster Ready → row True, change on the member", confirmed.Sub(back), 3*time.Second)
+func (ns *Namespace) comesBack(m *Member, started time.Time, revision string) {
+	ns.T.Helper()
+	back := readiness(ns.T, m.Name, started, 3*time.Minute, true)
+	lasted(ns.T, m.Name+" started again → Karmada calls the Cluster Ready", back.Sub(started), 0)
+	confirmed := ns.Propagation("direct").Until(started, testbed.Applied(m.Name, revision))
+	ns.runs(m, "direct")
+	lasted(ns.T, m.Name+" back: Cluster Ready → row True, change on the member", confirmed.Sub(back), 3*time.Second)
 }
 
 // bindingSayings is what the ResourceBinding of the policy said, each thing
 // once.
 type bindingSayings struct {
-	s     *space
+	ns    *Namespace
 	said  map[string]bool
 	order []string
 }
 
 func (b *bindingSayings) note(ctx context.Context) error {
-	binding, err := b.s.binding(ctx, "policy")
+	binding, err := b.ns.binding(ctx, "policy")
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // cut off at the end of the observation
 	}

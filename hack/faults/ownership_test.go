@@ -34,6 +34,7 @@ import (
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // takenUp is how long it may take to take up what somebody let go of.
@@ -45,46 +46,46 @@ const takenUp = 15 * time.Second
 func TestPolicyHoldsAndLetsGo(t *testing.T) {
 	for _, order := range []string{"policy first", "policy second"} {
 		t.Run(order, func(t *testing.T) {
-			s := newSpace(t)
-			revision, began := s.says("settings", "wanted twice")
+			ns := newNamespace(t)
+			revision, began := ns.Writes("settings", "wanted twice")
 			if order == "policy first" {
-				s.hasPolicy("settings", "member1", "member2", "member3")
-				s.allRun("settings")
-				s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
+				ns.hasPolicy("settings", "member1", "member2", "member3")
+				ns.allRun("settings")
+				ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
 			} else {
-				s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-				s.settled("settings", revision, began, patience)
-				s.hasPolicy("settings", "member1", "member2", "member3")
+				ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+				ns.Propagation("settings").Settles(revision, began)
+				ns.hasPolicy("settings", "member1", "member2", "member3")
 			}
-			held := all(heldBy("member1", "PropagationPolicy"), heldBy("member2", "PropagationPolicy"), heldBy("member3", "PropagationPolicy"))
-			s.until("settings", began, patience, held)
-			s.stays("settings", 5*time.Second, held)
-			s.policyGoes(t, order)
-			s.takesUp(t, order)
+			held := testbed.All(heldBy("member1", "PropagationPolicy"), heldBy("member2", "PropagationPolicy"), heldBy("member3", "PropagationPolicy"))
+			ns.Propagation("settings").Until(began, held)
+			ns.Propagation("settings").Stays(5*time.Second, held)
+			ns.policyGoes(t, order)
+			ns.takesUp(t, order)
 		})
 	}
 }
 
 // allRun waits until every member has a ConfigMap as it is.
-func (s *space) allRun(name string) {
-	s.t.Helper()
+func (ns *Namespace) allRun(name string) {
+	ns.T.Helper()
 	for _, m := range members {
-		if _, err := awaits(s.ctx, patience, func(ctx context.Context) error { return s.differs(ctx, m, name) }); err != nil {
-			s.t.Fatalf("%v\n%s", err, s.dump())
+		if _, err := bed.AwaitFor(ns.Ctx, testbed.Patience, m.Name+" runs "+name, func(ctx context.Context) error { return ns.Differs(ctx, m, testbed.ConfigMap(name, "")) }); err != nil {
+			ns.T.Fatalf("%v\n%s", err, ns.Dump())
 		}
 	}
 }
 
 // policyGoes deletes the policy of a ConfigMap. Karmada keeps the binding and
 // its Works, which hold the clusters on.
-func (s *space) policyGoes(t *testing.T, order string) {
+func (ns *Namespace) policyGoes(t *testing.T, order string) {
 	t.Helper()
-	if err := karmada.Delete(t.Context(), &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "settings"}}); err != nil {
+	if err := karmada.Delete(t.Context(), &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "settings"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := awaits(t.Context(), patience, func(ctx context.Context) error {
-		settings := configMap("settings")
-		if err := karmada.Get(ctx, client.ObjectKey{Namespace: s.name, Name: "settings"}, settings); err != nil {
+	if _, err := bed.AwaitFor(t.Context(), testbed.Patience, "the policy has let go of the resource", func(ctx context.Context) error {
+		settings := testbed.ConfigMap("settings", "")
+		if err := karmada.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, settings); err != nil {
 			return err
 		}
 		if settings.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
@@ -94,21 +95,21 @@ func (s *space) policyGoes(t *testing.T, order string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	throughout(t, 5*time.Second, "Karmada keeps the binding of a policy that is gone", func(ctx context.Context) error {
-		_, err := s.binding(ctx, "settings")
+	ns.Throughout(5*time.Second, "Karmada keeps the binding of a policy that is gone", func(ctx context.Context) error {
+		_, err := ns.binding(ctx, "settings")
 		return err
 	})
-	s.until("settings", time.Time{}, patience, func(object *directPropagation) error {
+	ns.Propagation("settings").Until(time.Time{}, func(object *DirectPropagation) error {
 		return errors.Join(heldBy("member1", "ResourceBinding")(object), heldBy("member2", "ResourceBinding")(object))
 	})
-	measured(t, order+", policy deleted, its binding kept by Karmada: the row says", rowOf(s.latest("settings"), "member1").Message, "")
+	measured(t, order+", policy deleted, its binding kept by Karmada: the row says", testbed.RowOf(ns.Propagation("settings").Latest(), "member1").Message, "")
 }
 
 // takesUp deletes the binding that is left, and measures how long it takes to
 // take the resource up.
-func (s *space) takesUp(t *testing.T, order string) {
+func (ns *Namespace) takesUp(t *testing.T, order string) {
 	t.Helper()
-	binding, err := s.binding(t.Context(), "settings")
+	binding, err := ns.binding(t.Context(), "settings")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,16 +117,16 @@ func (s *space) takesUp(t *testing.T, order string) {
 	if err := karmada.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	revision := s.revision(configMap("settings"))
-	lasted(t, order+", policy deleted and its binding deleted → Ready True", s.settled("settings", revision, at, patience).Sub(at), takenUp)
+	revision := ns.Revision(testbed.ConfigMap("settings", ""))
+	lasted(t, order+", policy deleted and its binding deleted → Ready True", ns.Propagation("settings").Settles(revision, at).Sub(at), takenUp)
 }
 
-func heldBy(cluster, holder string) check {
-	return func(object *directPropagation) error {
-		if err := rowSays(cluster, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict)(object); err != nil {
+func heldBy(cluster, holder string) testbed.Check {
+	return func(object *DirectPropagation) error {
+		if err := testbed.RowSays(cluster, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict)(object); err != nil {
 			return err
 		}
-		if row := rowOf(object, cluster); !strings.Contains(row.Message, " by "+holder+" ") {
+		if row := testbed.RowOf(object, cluster); !strings.Contains(row.Message, " by "+holder+" ") {
 			return fmt.Errorf("the row does not name the %s that holds it: %s", holder, row.Message)
 		}
 		return nil
@@ -135,30 +136,30 @@ func heldBy(cluster, holder string) check {
 // Two DirectPropagations of one resource overlap in a cluster. Who has it keeps
 // it; when it is deleted, the other takes it up, and nobody else is touched.
 func TestHolderOfAClusterGoes(t *testing.T) {
-	s := newSpace(t)
-	revision, began := s.says("settings", "wanted twice")
-	s.propagates("first", configMap("settings"), "member1", "member2")
-	s.settled("first", revision, began, patience)
-	s.propagates("second", configMap("settings"), "member2", "member3")
-	s.until("second", began, patience, all(heldBy("member2", "DirectPropagation"), applied("member3", revision)))
-	untouched := s.uidOn(member3)
+	ns := newNamespace(t)
+	revision, began := ns.Writes("settings", "wanted twice")
+	ns.Propagates("first", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2")
+	ns.Propagation("first").Settles(revision, began)
+	ns.Propagates("second", testbed.ConfigMap("settings", "")).ToClusters("member2", "member3")
+	ns.Propagation("second").Until(began, testbed.All(heldBy("member2", "DirectPropagation"), testbed.Applied("member3", revision)))
+	untouched := ns.uidOn(member3)
 
-	revision, at := s.says("settings", "changed meanwhile")
-	s.settled("first", revision, at, patience)
-	s.until("second", at, patience, all(heldBy("member2", "DirectPropagation"), applied("member3", revision)))
-	at = s.deletes("first")
-	lasted(t, "of two DirectPropagations the holder deleted → the other Ready", s.settled("second", revision, at, patience).Sub(at), takenUp)
-	s.comesToLack(member1, "settings", patience)
-	if s.uidOn(member3) != untouched {
+	revision, at := ns.Writes("settings", "changed meanwhile")
+	ns.Propagation("first").Settles(revision, at)
+	ns.Propagation("second").Until(at, testbed.All(heldBy("member2", "DirectPropagation"), testbed.Applied("member3", revision)))
+	at = ns.Propagation("first").Deletes()
+	lasted(t, "of two DirectPropagations the holder deleted → the other Ready", ns.Propagation("second").Settles(revision, at).Sub(at), takenUp)
+	ns.comesToLack(member1, "settings")
+	if ns.uidOn(member3) != untouched {
 		t.Error("the object on member3 was deleted and made anew, though nothing changed there")
 	}
 }
 
-func (s *space) uidOn(m *member) types.UID {
-	s.t.Helper()
+func (ns *Namespace) uidOn(m *Member) types.UID {
+	ns.T.Helper()
 	found := &corev1.ConfigMap{}
-	if err := m.Get(s.ctx, client.ObjectKey{Namespace: s.name, Name: "settings"}, found); err != nil {
-		s.t.Fatal(err)
+	if err := m.Get(ns.Ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, found); err != nil {
+		ns.T.Fatal(err)
 	}
 	return found.UID
 }
@@ -166,55 +167,55 @@ func (s *space) uidOn(m *member) types.UID {
 // A cluster on which an object exists that Karmada did not make: Abort leaves
 // it as it is and says so, Overwrite takes it over. The others go on.
 func TestObjectThatIsThere(t *testing.T) {
-	s := newSpace(t)
-	theirs := configMap("settings")
-	theirs.Namespace, theirs.Data = s.name, map[string]string{"says": "somebody else made this"}
-	for _, m := range []*member{member1, member2} {
+	ns := newNamespace(t)
+	theirs := testbed.ConfigMap("settings", "")
+	theirs.Namespace, theirs.Data = ns.Name, map[string]string{"says": "somebody else made this"}
+	for _, m := range []*Member{member1, member2} {
 		if err := m.Create(t.Context(), theirs.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	revision, began := s.says("settings", "ours")
-	s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-	refused := all(rowSays("member1", metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed), rowSays("member2", metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed))
-	s.until("settings", began, patience, all(refused, applied("member3", revision)))
-	s.stays("settings", 5*time.Second, refused)
-	for _, m := range []*member{member1, member2} {
+	revision, began := ns.Writes("settings", "ours")
+	ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+	refused := testbed.All(testbed.RowSays("member1", metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed), testbed.RowSays("member2", metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed))
+	ns.Propagation("settings").Until(began, testbed.All(refused, testbed.Applied("member3", revision)))
+	ns.Propagation("settings").Stays(5*time.Second, refused)
+	for _, m := range []*Member{member1, member2} {
 		found := &corev1.ConfigMap{}
 		if err := m.Get(t.Context(), client.ObjectKeyFromObject(theirs), found); err != nil || found.Data["says"] != theirs.Data["says"] || found.Labels["karmada.io/managed"] != "" {
 			t.Errorf("%s: Abort touched it: %v %v %v", m.Name, found.Data, found.Labels, err)
 		}
 	}
-	s.goesAndComes(refused)
-	at := s.edits("settings", func(object *directPropagation) {
+	ns.goesAndComes(refused)
+	at := ns.Propagation("settings").Changes(func(object *DirectPropagation) {
 		object.Spec.ConflictResolution = propagationv1alpha1.ConflictOverwrite
 	})
-	s.until("settings", at, patience, func(object *directPropagation) error {
-		if condition := conditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionTrue || condition.ObservedGeneration != object.Generation {
+	ns.Propagation("settings").Until(at, func(object *DirectPropagation) error {
+		if condition := testbed.ConditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionTrue || condition.ObservedGeneration != object.Generation {
 			return fmt.Errorf("Ready is %+v", condition)
 		}
 		return nil
 	})
 	for _, m := range members {
-		s.runs(m, "settings")
+		ns.runs(m, "settings")
 	}
 }
 
 // goesAndComes deletes the DirectPropagation and makes it anew: going away, it
 // must not delete what it never had.
-func (s *space) goesAndComes(refused check) {
-	s.t.Helper()
-	at := s.deletes("settings")
-	s.goes("settings", at, patience)
-	s.comesToLack(member3, "settings", patience)
-	throughout(s.t, 3*time.Second, "what is theirs stays", func(ctx context.Context) error {
-		for _, m := range []*member{member1, member2} {
-			if err := s.lacks(ctx, m, "settings"); err == nil {
+func (ns *Namespace) goesAndComes(refused testbed.Check) {
+	ns.T.Helper()
+	at := ns.Propagation("settings").Deletes()
+	ns.Propagation("settings").Goes(at)
+	ns.comesToLack(member3, "settings")
+	ns.Throughout(3*time.Second, "what is theirs stays", func(ctx context.Context) error {
+		for _, m := range []*Member{member1, member2} {
+			if err := ns.lacks(ctx, m, "settings"); err == nil {
 				return fmt.Errorf("%s: it was deleted", m.Name)
 			}
 		}
 		return nil
 	})
-	s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-	s.until("settings", at, patience, refused)
+	ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+	ns.Propagation("settings").Until(at, refused)
 }

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // telling is how a reason was brought about, and what was then seen.
@@ -44,14 +45,14 @@ type telling struct {
 
 // reasons brings every reason about.
 type reasons struct {
-	*space
+	*Namespace
 	told map[string]telling
 }
 
 // Every reason of the API is brought about on the fleet, in a row, in Ready or
 // in an Event, and what is then said is put on the page of reasons.
 func TestEveryReason(t *testing.T) {
-	r := &reasons{space: newSpace(t), told: map[string]telling{}}
+	r := &reasons{Namespace: newNamespace(t), told: map[string]telling{}}
 	for _, scene := range []struct {
 		name string
 		play func(*reasons)
@@ -72,9 +73,7 @@ func TestEveryReason(t *testing.T) {
 		{"clusters that are gone", (*reasons).gone},
 	} {
 		t.Run(scene.name, func(t *testing.T) {
-			space := *r.space
-			space.t, space.ctx = t, t.Context()
-			scene.play(&reasons{space: &space, told: r.told})
+			scene.play(&reasons{Namespace: &Namespace{r.In(t)}, told: r.told})
 		})
 	}
 	constants := reasonConstants(t)
@@ -91,7 +90,7 @@ func TestEveryReason(t *testing.T) {
 	if t.Failed() || !writesDocs {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(ground.root, "docs", "reasons.md"), []byte(r.page(constants)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(bed.Root, "docs", "reasons.md"), []byte(r.page(constants)), 0o644); err != nil {
 		t.Error(err)
 	}
 }
@@ -99,15 +98,15 @@ func TestEveryReason(t *testing.T) {
 // tells waits until an object gives a reason, in a row or in Ready, and takes
 // down what it says.
 func (r *reasons) tells(name, reason, by string) {
-	r.t.Helper()
+	r.T.Helper()
 	r.tellsSince(time.Time{}, name, reason, by)
 }
 
 func (r *reasons) tellsSince(since time.Time, name, reason, by string) {
-	r.t.Helper()
-	_, object := r.first(name, since, patience, func(object *directPropagation) error {
+	r.T.Helper()
+	_, object := r.Propagation(name).First(since, testbed.Patience, func(object *DirectPropagation) error {
 		if where, _ := sayingOf(object, reason); where == "" {
-			return fmt.Errorf("nothing says %s: Ready is %+v, rows are %+v", reason, conditionOf(object, propagationv1alpha1.ConditionReady), object.Status.Clusters)
+			return fmt.Errorf("nothing says %s: Ready is %+v, rows are %+v", reason, testbed.ConditionOf(object, propagationv1alpha1.ConditionReady), object.Status.Clusters)
 		}
 		return nil
 	})
@@ -117,13 +116,13 @@ func (r *reasons) tellsSince(since time.Time, name, reason, by string) {
 
 // sayingOf finds a reason in an object: in a row rather than in Ready, which
 // repeats the worst row.
-func sayingOf(object *directPropagation, reason string) (where, message string) {
+func sayingOf(object *DirectPropagation, reason string) (where, message string) {
 	for _, row := range object.Status.Clusters {
 		if row.Reason == reason {
 			return fmt.Sprintf("row, applied %s", row.Applied), row.Message
 		}
 	}
-	if ready := conditionOf(object, propagationv1alpha1.ConditionReady); ready.Reason == reason {
+	if ready := testbed.ConditionOf(object, propagationv1alpha1.ConditionReady); ready.Reason == reason {
 		return fmt.Sprintf("Ready %s", ready.Status), ready.Message
 	}
 	return "", ""
@@ -136,8 +135,8 @@ var (
 )
 
 // neutral replaces what differs from run to run.
-func (s *space) neutral(message string) string {
-	message = strings.ReplaceAll(message, s.name, "shop")
+func (ns *Namespace) neutral(message string) string {
+	message = strings.ReplaceAll(message, ns.Name, "shop")
 	message = hexRevision.ReplaceAllString(message, "‹revision›")
 	message = randomGroup.ReplaceAllString(message, "example.org")
 	return loopbackAddress.ReplaceAllString(message, "‹address›")
@@ -146,7 +145,7 @@ func (s *space) neutral(message string) string {
 // reasonConstants reads from the API's source every reason that there is.
 func reasonConstants(t *testing.T) []string {
 	t.Helper()
-	path := filepath.Join(ground.root, "apis", "propagation", "v1alpha1", "reasons.go")
+	path := filepath.Join(bed.Root, "apis", "propagation", "v1alpha1", "reasons.go")
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)

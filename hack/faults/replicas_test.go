@@ -29,6 +29,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 const (
@@ -38,10 +40,10 @@ const (
 	rounds = 6
 )
 
-// replica is one of two controllers that hold a lease in turn.
+// replica is a controller of which every write is recorded.
 type replica struct {
-	*controller
-	audit *auditor
+	*testbed.Controller
+	audit *testbed.Audit
 }
 
 // Of two replicas the leader is ended in the middle of a series of changes, in
@@ -60,29 +62,29 @@ func TestLeaderEnds(t *testing.T) {
 		{syscall.SIGKILL, 22 * time.Second},
 	} {
 		t.Run(end.signal.String(), func(t *testing.T) {
-			s := newSpace(t)
+			ns := newNamespace(t)
 			first, second := startReplicas(t)
 			leader, other := first, second
 			began := time.Now()
 			for i := range rollouts {
 				name := fmt.Sprintf("rollout-%d", i)
-				s.says(name, "round 0")
-				s.propagates(name, configMap(name), "member1", "member2", "member3")
+				ns.Writes(name, "round 0")
+				ns.Propagates(name, testbed.ConfigMap(name, "")).ToClusters("member1", "member2", "member3")
 			}
-			s.converges(began)
-			s.neverWrote(other, began)
+			ns.converges(began)
+			ns.neverWrote(other, began)
 			idle := time.Now()
-			s.rolls(1, rounds)
+			ns.rolls(1, rounds)
 			ended := time.Now()
-			if err := leader.end(end.signal); err != nil {
+			if err := leader.End(end.signal); err != nil {
 				t.Errorf("the leader ended with %v", err)
 			}
-			s.rolls(rounds+1, 2*rounds)
-			taken := s.takesOver(other, ended, end.limit)
+			ns.rolls(rounds+1, 2*rounds)
+			taken := ns.takesOver(other, ended, end.limit)
 			lasted(t, "leader ended by "+end.signal.String()+" → first write of the other", taken.Sub(ended), end.limit)
-			s.converges(ended)
-			s.neverWrote(leader, taken)
-			s.wroteOnlyWhatItHadTo(idle, leader, other)
+			ns.converges(ended)
+			ns.neverWrote(leader, taken)
+			ns.wroteOnlyWhatItHadTo(idle, leader, other)
 		})
 	}
 }
@@ -91,32 +93,46 @@ func TestLeaderEnds(t *testing.T) {
 // lease. The first is the leader.
 func startReplicas(t *testing.T) (leader, other *replica) {
 	t.Helper()
-	if err := manager.end(syscall.SIGTERM); err != nil {
+	if err := bed.Controller.End(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := manager.start(); err != nil {
+		if err := bed.Controller.Start(); err != nil {
 			t.Error(err)
 		}
 	})
 	replicas := []*replica{}
 	for _, name := range []string{"replica-a", "replica-b"} {
-		audit := newAuditor(t)
-		r := &replica{controller: audit.controls(t, name), audit: audit}
-		if err := r.start("--leader-elect=true"); err != nil {
+		r := newReplica(t, name)
+		if err := r.Start("--leader-elect=true"); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = r.end(syscall.SIGTERM) })
+		t.Cleanup(func() { _ = r.End(syscall.SIGTERM) })
 		replicas = append(replicas, r)
 		holdsLease(t)
 	}
 	return replicas[0], replicas[1]
 }
 
+// newReplica returns a controller whose requests are recorded, not started yet.
+func newReplica(t *testing.T, name string) *replica {
+	t.Helper()
+	audit, err := bed.NewAudit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = audit.Close() })
+	controller, err := bed.NewController(name, audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &replica{Controller: controller, audit: audit}
+}
+
 // holdsLease waits until somebody holds the lease.
 func holdsLease(t *testing.T) {
 	t.Helper()
-	if _, err := awaits(t.Context(), patience, func(ctx context.Context) error {
+	if _, err := bed.AwaitFor(t.Context(), testbed.Patience, "somebody holds the lease", func(ctx context.Context) error {
 		lease := &coordinationv1.Lease{}
 		if err := karmada.Get(ctx, client.ObjectKey{Namespace: "karmada-system", Name: "karmada-direct"}, lease); err != nil {
 			return err
@@ -131,64 +147,64 @@ func holdsLease(t *testing.T) {
 }
 
 // rolls changes every object once in each round.
-func (s *space) rolls(from, to int) {
-	s.t.Helper()
+func (ns *Namespace) rolls(from, to int) {
+	ns.T.Helper()
 	for round := from; round <= to; round++ {
 		for i := range rollouts {
-			s.says(fmt.Sprintf("rollout-%d", i), fmt.Sprintf("round %d", round))
+			ns.Writes(fmt.Sprintf("rollout-%d", i), fmt.Sprintf("round %d", round))
 		}
 	}
 }
 
 // converges waits until everything is Ready with what the control plane has.
-func (s *space) converges(since time.Time) {
-	s.t.Helper()
+func (ns *Namespace) converges(since time.Time) {
+	ns.T.Helper()
 	for i := range rollouts {
 		name := fmt.Sprintf("rollout-%d", i)
-		s.settled(name, s.revision(configMap(name)), since, patience)
+		ns.Propagation(name).Settles(ns.Revision(testbed.ConfigMap(name, "")), since)
 	}
 }
 
 // ours: a write to a propagation object of the test or to one of its Works,
 // that was taken.
-func ours(s *space) func(written) bool {
-	return func(w written) bool {
-		return w.Status < 300 && (w.Namespace == s.name || strings.HasPrefix(w.Resource, "works") && strings.HasPrefix(w.Name, "rollout-"))
+func ours(ns *Namespace) func(testbed.Write) bool {
+	return func(w testbed.Write) bool {
+		return w.Status < 300 && (w.Namespace == ns.Name || strings.HasPrefix(w.Resource, "works") && strings.HasPrefix(w.Name, "rollout-"))
 	}
 }
 
-func (s *space) takesOver(r *replica, since time.Time, limit time.Duration) time.Time {
-	s.t.Helper()
+func (ns *Namespace) takesOver(r *replica, since time.Time, limit time.Duration) time.Time {
+	ns.T.Helper()
 	first := time.Time{}
-	if _, err := awaits(s.ctx, 2*limit, func(context.Context) error {
-		writes := r.audit.since(since, ours(s))
+	if _, err := bed.AwaitFor(ns.Ctx, 2*limit, "the other replica writes", func(context.Context) error {
+		writes := r.audit.Since(since, ours(ns))
 		if len(writes) == 0 {
 			return fmt.Errorf("the other has written nothing")
 		}
 		first = writes[0].At
 		return nil
 	}); err != nil {
-		s.t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	return first
 }
 
 // neverWrote checks that a replica that does not lead writes nothing.
-func (s *space) neverWrote(r *replica, since time.Time) {
-	s.t.Helper()
-	if writes := r.audit.since(since, ours(s)); len(writes) > 0 {
-		s.t.Errorf("a replica wrote without the lease: %v", writes)
+func (ns *Namespace) neverWrote(r *replica, since time.Time) {
+	ns.T.Helper()
+	if writes := r.audit.Since(since, ours(ns)); len(writes) > 0 {
+		ns.T.Errorf("a replica wrote without the lease: %v", writes)
 	}
 }
 
 // wroteOnlyWhatItHadTo checks that no Work was written more often than changes
 // were made, two writes each: what the change of leaders makes anew is bounded
 // by one more change.
-func (s *space) wroteOnlyWhatItHadTo(since time.Time, replicas ...*replica) {
-	s.t.Helper()
+func (ns *Namespace) wroteOnlyWhatItHadTo(since time.Time, replicas ...*replica) {
+	ns.T.Helper()
 	count, total := map[string]int{}, 0
 	for _, r := range replicas {
-		for _, w := range r.audit.since(since, ours(s)) {
+		for _, w := range r.audit.Since(since, ours(ns)) {
 			if strings.HasPrefix(w.Resource, "works") {
 				count[w.Namespace+"/"+w.Name]++
 				total++
@@ -197,9 +213,9 @@ func (s *space) wroteOnlyWhatItHadTo(since time.Time, replicas ...*replica) {
 	}
 	for work, writes := range count {
 		if bound := 2*2*rounds + 2; writes > bound {
-			s.t.Errorf("Work %s was written %d times in %d changes, more than %d", work, writes, 2*rounds, bound)
+			ns.T.Errorf("Work %s was written %d times in %d changes, more than %d", work, writes, 2*rounds, bound)
 		}
 	}
-	measured(s.t, fmt.Sprintf("writes of %d Works in %d changes of their resource, a change of leaders in between", len(count), 2*rounds),
+	measured(ns.T, fmt.Sprintf("writes of %d Works in %d changes of their resource, a change of leaders in between", len(count), 2*rounds),
 		fmt.Sprint(total), fmt.Sprintf("≤ %d for each Work", 2*2*rounds+2))
 }

@@ -40,6 +40,7 @@ import (
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 func reference(apiVersion, kind, name string) propagationv1alpha1.ResourceReference {
@@ -48,75 +49,75 @@ func reference(apiVersion, kind, name string) propagationv1alpha1.ResourceRefere
 
 // wants makes a DirectPropagation of a resource that need not exist.
 func (r *reasons) wants(name string, resource propagationv1alpha1.ResourceReference, clusters ...string) {
-	r.t.Helper()
-	r.makes(&directPropagation{
+	r.T.Helper()
+	r.Makes(&DirectPropagation{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       propagationv1alpha1.PropagationSpec{Resource: resource, Clusters: targets(clusters...)},
+		Spec:       propagationv1alpha1.PropagationSpec{Resource: resource, Clusters: testbed.Targets(clusters...)},
 	})
 }
 
 // made makes an object on a plane until the end of the scene.
 func (r *reasons) made(plane client.Client, object client.Object) {
-	r.t.Helper()
-	if err := plane.Create(r.ctx, object); err != nil {
-		r.t.Fatalf("creating %s: %v", object.GetName(), err)
+	r.T.Helper()
+	if err := plane.Create(r.Ctx, object); err != nil {
+		r.T.Fatalf("creating %s: %v", object.GetName(), err)
 	}
-	r.t.Cleanup(func() {
+	r.T.Cleanup(func() {
 		if err := plane.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
-			r.t.Errorf("deleting %s: %v", object.GetName(), err)
+			r.T.Errorf("deleting %s: %v", object.GetName(), err)
 		}
 	})
 }
 
 func (r *reasons) inOrder() {
-	r.says("web", "all is well")
-	r.propagates("web", configMap("web"), "member1", "member2")
+	r.Writes("web", "all is well")
+	r.Propagates("web", testbed.ConfigMap("web", "")).ToClusters("member1", "member2")
 	r.tells("web", propagationv1alpha1.ReasonApplied, "a ConfigMap propagated to two clusters")
-	_, object := r.first("web", time.Time{}, patience, func(object *directPropagation) error {
-		if conditionOf(object, propagationv1alpha1.ConditionReady).Reason != propagationv1alpha1.ReasonPropagated {
+	_, object := r.Propagation("web").First(time.Time{}, testbed.Patience, func(object *DirectPropagation) error {
+		if testbed.ConditionOf(object, propagationv1alpha1.ConditionReady).Reason != propagationv1alpha1.ReasonPropagated {
 			return errors.New("it is not Ready")
 		}
 		return nil
 	})
-	ready := conditionOf(object, propagationv1alpha1.ConditionReady)
+	ready := testbed.ConditionOf(object, propagationv1alpha1.ConditionReady)
 	r.told[propagationv1alpha1.ReasonPropagated] = telling{by: "a ConfigMap propagated to two clusters", where: "Ready " + string(ready.Status), message: r.neutral(ready.Message)}
 
-	r.edits("web", func(object *directPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
+	r.Propagation("web").Changes(func(object *DirectPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
 	r.tells("web", propagationv1alpha1.ReasonSuspended, "`suspension.dispatching: true` on an object that is Ready")
 }
 
 func (r *reasons) mistakes() {
-	r.says("private", "not for everybody")
-	r.makes(&directPropagation{
+	r.Writes("private", "not for everybody")
+	r.Makes(&DirectPropagation{
 		ObjectMeta: metav1.ObjectMeta{Name: "private"},
 		Spec: propagationv1alpha1.PropagationSpec{
-			Resource: reference("v1", "ConfigMap", "private"), Clusters: targets("member1"), ServiceAccountName: "nobody",
+			Resource: testbed.Reference("v1", "ConfigMap", "private"), Clusters: testbed.Targets("member1"), ServiceAccountName: "nobody",
 		},
 	})
 	r.tells("private", propagationv1alpha1.ReasonForbidden, "a service account named that may do nothing")
-	r.wants("missing", reference("v1", "ConfigMap", "missing"), "member1")
+	r.wants("missing", testbed.Reference("v1", "ConfigMap", "missing"), "member1")
 	r.tells("missing", propagationv1alpha1.ReasonResourceNotFound, "a ConfigMap named that does not exist")
-	r.wants("misspelled", reference("v1", "ConfigMop", "web"), "member1")
+	r.wants("misspelled", testbed.Reference("v1", "ConfigMop", "web"), "member1")
 	r.tells("misspelled", propagationv1alpha1.ReasonResourceKindNotFound, "a kind named that nobody serves")
-	r.wants("wide", reference("rbac.authorization.k8s.io/v1", "ClusterRole", "web"), "member1")
+	r.wants("wide", testbed.Reference("rbac.authorization.k8s.io/v1", "ClusterRole", "web"), "member1")
 	r.tells("wide", propagationv1alpha1.ReasonResourceScopeMismatch, "a ClusterRole named by a DirectPropagation")
-	r.wants("stationary", reference("coordination.k8s.io/v1", "Lease", "web"), "member1")
+	r.wants("stationary", testbed.Reference("coordination.k8s.io/v1", "Lease", "web"), "member1")
 	r.tells("stationary", propagationv1alpha1.ReasonResourceNotPropagatable, "a Lease named")
-	r.wants("nowhere", reference("v1", "ConfigMap", "web"), "nowhere")
-	r.says("web-nowhere", "for nobody")
-	r.edits("nowhere", func(object *directPropagation) { object.Spec.Resource.Name = "web-nowhere" })
+	r.wants("nowhere", testbed.Reference("v1", "ConfigMap", "web"), "nowhere")
+	r.Writes("web-nowhere", "for nobody")
+	r.Propagation("nowhere").Changes(func(object *DirectPropagation) { object.Spec.Resource.Name = "web-nowhere" })
 	r.tells("nowhere", propagationv1alpha1.ReasonClusterNotFound, "a cluster named that nobody registered")
 
-	reserved := &reasons{space: &space{t: r.t, ctx: r.ctx, name: "kube-public"}, told: r.told}
+	reserved := &reasons{Namespace: &Namespace{bed.ExistingNamespace(r.T, "kube-public")}, told: r.told}
 	name := "faults-" + utilrand.String(5)
-	reserved.wants(name, reference("v1", "ConfigMap", "web"), "member1")
-	r.t.Cleanup(func() {
-		reserved.ctx = context.Background()
-		reserved.goes(name, reserved.deletes(name), patience)
+	reserved.wants(name, testbed.Reference("v1", "ConfigMap", "web"), "member1")
+	r.T.Cleanup(func() {
+		reserved.Ctx = context.Background()
+		reserved.Propagation(name).Goes(reserved.Propagation(name).Deletes())
 	})
 	reserved.tells(name, propagationv1alpha1.ReasonNamespaceReserved, "a DirectPropagation in namespace kube-public")
 	told := r.told[propagationv1alpha1.ReasonNamespaceReserved]
-	told.message = conditionOf(reserved.latest(name), propagationv1alpha1.ConditionReady).Message
+	told.message = testbed.ConditionOf(reserved.Propagation(name).Latest(), propagationv1alpha1.ConditionReady).Message
 	r.told[propagationv1alpha1.ReasonNamespaceReserved] = told
 }
 
@@ -125,47 +126,47 @@ func (r *reasons) readsThatFail() {
 	group := "faults-" + utilrand.String(5) + ".example.org"
 	service := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": group, "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10), "insecureSkipTLSVerify": true,
-		"service": map[string]any{"namespace": r.name, "name": "nobody", "port": int64(443)},
+		"service": map[string]any{"namespace": r.Name, "name": "nobody", "port": int64(443)},
 	}}}
 	service.SetAPIVersion("apiregistration.k8s.io/v1")
 	service.SetKind("APIService")
 	service.SetName("v1." + group)
 	r.made(karmada, service)
-	r.wants("unreadable", reference(group+"/v1", "Widget", "web"), "member1")
+	r.wants("unreadable", testbed.Reference(group+"/v1", "Widget", "web"), "member1")
 	r.tells("unreadable", propagationv1alpha1.ReasonResourceReadFailed, "a kind of an aggregated API whose server does not answer")
 }
 
 // shapeless installs a kind called Job that is no batch Job: Karmada goes by
 // the name of the kind alone when it prunes.
 func (r *reasons) shapeless() {
-	kind := kindOf("faults-"+utilrand.String(5)+".example.org", "Job")
+	kind := testbed.NewKind("faults-"+utilrand.String(5)+".example.org", "Job")
 	r.installs(kind, karmada)
-	job := custom(kind, "web")
+	job := testbed.ObjectOf(kind, "web")
 	job.Object["spec"] = "not what a Job has"
-	r.has(job)
-	r.propagates("shapeless", job, "member1")
+	r.Has(job)
+	r.Propagates("shapeless", job).ToClusters("member1")
 	r.tells("shapeless", propagationv1alpha1.ReasonRenderFailed, "a custom kind named Job, whose object has not the shape of a Job")
 }
 
 func (r *reasons) refusing() {
-	theirs := configMapIn(r.name, "taken")
+	theirs := r.configMap("taken")
 	r.made(member1, theirs)
-	r.says("taken", "ours")
-	r.propagates("taken", configMap("taken"), "member1")
+	r.Writes("taken", "ours")
+	r.Propagates("taken", testbed.ConfigMap("taken", "")).ToClusters("member1")
 	r.tells("taken", propagationv1alpha1.ReasonApplyFailed, "an object of the name that exists on the cluster, `conflictResolution: Abort`")
 }
 
 func (r *reasons) kinds() {
-	kind := kindOf("faults-"+utilrand.String(5)+".example.org", "Widget")
+	kind := testbed.NewKind("faults-"+utilrand.String(5)+".example.org", "Widget")
 	r.installs(kind, karmada)
-	r.has(custom(kind, "widget"))
-	r.propagates("widget", custom(kind, "widget"), "member1")
+	r.Has(testbed.ObjectOf(kind, "widget"))
+	r.Propagates("widget", testbed.ObjectOf(kind, "widget")).ToClusters("member1")
 	r.tells("widget", propagationv1alpha1.ReasonAPINotEnabled, "a CustomResourceDefinition that the control plane has and the cluster has not")
 }
 
 func (r *reasons) health() {
 	labels := map[string]string{"app": "unschedulable"}
-	r.has(&appsv1.Deployment{
+	r.Has(&appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "unschedulable"},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -175,12 +176,12 @@ func (r *reasons) health() {
 			},
 		},
 	})
-	r.propagates("unschedulable", &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "unschedulable"}}, "member1")
+	r.Propagates("unschedulable", &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "unschedulable"}}).ToClusters("member1")
 	r.tells("unschedulable", propagationv1alpha1.ReasonUnhealthy, "a Deployment whose Pods fit on no node of the cluster")
 
-	kind := kindOf("faults-"+utilrand.String(5)+".example.org", "Gadget")
+	kind := testbed.NewKind("faults-"+utilrand.String(5)+".example.org", "Gadget")
 	r.installs(kind, karmada, member1)
-	gvk := gvkOf(kind)
+	gvk := testbed.KindOf(kind)
 	r.made(karmada, &configv1alpha1.ResourceInterpreterCustomization{
 		ObjectMeta: metav1.ObjectMeta{Name: "faults-" + utilrand.String(5)},
 		Spec: configv1alpha1.ResourceInterpreterCustomizationSpec{
@@ -198,50 +199,50 @@ func (r *reasons) health() {
 			},
 		},
 	})
-	r.has(custom(kind, "gadget"))
-	r.propagates("gadget", custom(kind, "gadget"), "member1")
+	r.Has(testbed.ObjectOf(kind, "gadget"))
+	r.Propagates("gadget", testbed.ObjectOf(kind, "gadget")).ToClusters("member1")
 	r.tells("gadget", propagationv1alpha1.ReasonHealthUnknown, "a ResourceInterpreterCustomization whose health script fails")
 	r.told[propagationv1alpha1.EventAggregateStatusFailed] = telling{
 		by: "a ResourceInterpreterCustomization whose statusAggregation script fails", where: "Event",
-		message: r.neutral(eventOf(r.t, r.name, "gadget", propagationv1alpha1.EventAggregateStatusFailed)),
+		message: r.neutral(r.Event("gadget", propagationv1alpha1.EventAggregateStatusFailed)),
 	}
 	// Once the kind is gone from the member, Karmada does not end the removal.
-	at := r.deletes("gadget")
-	r.goes("gadget", at, patience)
+	at := r.Propagation("gadget").Deletes()
+	r.Propagation("gadget").Goes(at)
 }
 
 // differences are overrides and selectors that do not fit.
 func (r *reasons) differences() {
-	r.says("overridden", "nothing to override")
-	object := &directPropagation{ObjectMeta: metav1.ObjectMeta{Name: "overridden"}}
-	object.Spec.Resource = reference("v1", "ConfigMap", "overridden")
-	object.Spec.Clusters = targets("member1", "member2")
+	r.Writes("overridden", "nothing to override")
+	object := &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Name: "overridden"}}
+	object.Spec.Resource = testbed.Reference("v1", "ConfigMap", "overridden")
+	object.Spec.Clusters = testbed.Targets("member1", "member2")
 	object.Spec.Clusters[0].Overriders = &policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{{
 		Path: "/data/nothing", Operator: policyv1alpha1.OverriderOpReplace, Value: apiextensionsv1.JSON{Raw: []byte(`"x"`)},
 	}}}
-	r.makes(object)
+	r.Makes(object)
 	r.tells("overridden", propagationv1alpha1.ReasonOverrideFailed, "an overrider that replaces what is not there")
 
-	r.says("selected", "for nobody")
-	object = &directPropagation{ObjectMeta: metav1.ObjectMeta{Name: "selected"}}
-	object.Spec.Resource = reference("v1", "ConfigMap", "selected")
+	r.Writes("selected", "for nobody")
+	object = &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Name: "selected"}}
+	object.Spec.Resource = testbed.Reference("v1", "ConfigMap", "selected")
 	object.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "nowhere"}}
-	r.makes(object)
+	r.Makes(object)
 	r.tells("selected", propagationv1alpha1.ReasonNoClusterSelected, "a selector that no Cluster matches")
-	r.edits("selected", func(object *directPropagation) {
+	r.Propagation("selected").Changes(func(object *DirectPropagation) {
 		object.Spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: "Near"}}
 	})
 	r.tells("selected", propagationv1alpha1.ReasonClusterSelectorInvalid, "a selector with an operator that there is not")
 }
 
 func (r *reasons) others() {
-	revision, began := r.says("shared", "wanted twice")
-	r.propagates("holder", configMap("shared"), "member1")
-	r.until("holder", began, patience, ready(revision))
-	r.propagates("claimant", configMap("shared"), "member1")
+	revision, began := r.Writes("shared", "wanted twice")
+	r.Propagates("holder", testbed.ConfigMap("shared", "")).ToClusters("member1")
+	r.Propagation("holder").Until(began, testbed.ReadyWith(revision))
+	r.Propagates("claimant", testbed.ConfigMap("shared", "")).ToClusters("member1")
 	r.tells("claimant", propagationv1alpha1.ReasonConflict, "a second DirectPropagation of the same ConfigMap to the same cluster")
-	at := r.deletes("claimant")
-	r.goes("claimant", at, patience)
+	at := r.Propagation("claimant").Deletes()
+	r.Propagation("claimant").Goes(at)
 }
 
 // writesThatFail has the Karmada API server refuse some Works.
@@ -267,9 +268,9 @@ func (r *reasons) writesThatFail() {
 			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	})
-	r.says("refused", "not welcome")
+	r.Writes("refused", "not welcome")
 	// The API server takes some moments to know a policy; until then, Works pass.
-	if _, err := awaits(r.ctx, patience, func(ctx context.Context) error {
+	if _, err := bed.AwaitFor(r.Ctx, testbed.Patience, "the API server knows the policy", func(ctx context.Context) error {
 		probe := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workload": map[string]any{"manifests": []any{}}}}}
 		probe.SetAPIVersion("work.karmada.io/v1alpha1")
 		probe.SetKind("Work")
@@ -280,36 +281,36 @@ func (r *reasons) writesThatFail() {
 		}
 		return nil
 	}); err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
-	r.propagates("refused", configMap("refused"), "member1")
+	r.Propagates("refused", testbed.ConfigMap("refused", "")).ToClusters("member1")
 	r.tells("refused", propagationv1alpha1.ReasonWriteFailed, "a ValidatingAdmissionPolicy of the Karmada API server that refuses the Work")
 }
 
 // reviewsThatFail takes from the controller the permission to ask what accounts may do.
 func (r *reasons) reviewsThatFail() {
 	role := &rbacv1.ClusterRole{}
-	if err := karmada.Get(r.ctx, client.ObjectKey{Name: "karmada-direct"}, role); err != nil {
-		r.t.Fatal(err)
+	if err := karmada.Get(r.Ctx, client.ObjectKey{Name: "karmada-direct"}, role); err != nil {
+		r.T.Fatal(err)
 	}
 	whole := role.DeepCopy()
 	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
 		return slices.Contains(rule.Resources, "subjectaccessreviews")
 	})
-	if err := karmada.Update(r.ctx, role); err != nil {
-		r.t.Fatal(err)
+	if err := karmada.Update(r.Ctx, role); err != nil {
+		r.T.Fatal(err)
 	}
-	r.t.Cleanup(func() {
+	r.T.Cleanup(func() {
 		whole.ResourceVersion = ""
 		if err := karmada.Update(context.Background(), whole); err != nil {
-			r.t.Error(err)
+			r.T.Error(err)
 		}
 	})
-	r.says("unasked", "nobody can say")
-	r.makes(&directPropagation{
+	r.Writes("unasked", "nobody can say")
+	r.Makes(&DirectPropagation{
 		ObjectMeta: metav1.ObjectMeta{Name: "unasked"},
 		Spec: propagationv1alpha1.PropagationSpec{
-			Resource: reference("v1", "ConfigMap", "unasked"), Clusters: targets("member1"), ServiceAccountName: "somebody",
+			Resource: testbed.Reference("v1", "ConfigMap", "unasked"), Clusters: testbed.Targets("member1"), ServiceAccountName: "somebody",
 		},
 	})
 	r.tells("unasked", propagationv1alpha1.ReasonReviewFailed, "a service account named, and the controller may not create SubjectAccessReviews")
@@ -317,17 +318,17 @@ func (r *reasons) reviewsThatFail() {
 
 // nobodyApplies stops Karmada's controllers.
 func (r *reasons) nobodyApplies() {
-	revision, began := r.says("waiting", "one")
-	r.propagates("waiting", configMap("waiting"), "member1")
-	r.until("waiting", began, patience, ready(revision))
-	stops(r.t, karmadaControllers)
-	_, changed := r.says("waiting", "two")
+	revision, began := r.Writes("waiting", "one")
+	r.Propagates("waiting", testbed.ConfigMap("waiting", "")).ToClusters("member1")
+	r.Propagation("waiting").Until(began, testbed.ReadyWith(revision))
+	stops(r.T, karmadaControllers)
+	_, changed := r.Writes("waiting", "two")
 	r.tellsSince(changed, "waiting", propagationv1alpha1.ReasonApplying, "karmada-controller-manager stopped, the resource changed")
-	r.deletes("waiting")
+	r.Propagation("waiting").Deletes()
 	r.tells("waiting", propagationv1alpha1.ReasonRemoving, "karmada-controller-manager stopped, the object deleted")
 	r.tells("waiting", propagationv1alpha1.ReasonDeleting, "karmada-controller-manager stopped, the object deleted")
-	starts(r.t, karmadaControllers)
-	r.goes("waiting", began, patience)
+	starts(r.T, karmadaControllers)
+	r.Propagation("waiting").Goes(began)
 }
 
 // leaving registers a Cluster with nothing behind it and has something of its
@@ -340,36 +341,36 @@ func (r *reasons) leaving() {
 		Spec:       clusterv1alpha1.ClusterSpec{SyncMode: clusterv1alpha1.Pull},
 	}
 	r.made(karmada, cluster)
-	r.t.Cleanup(func() {
+	r.T.Cleanup(func() {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 		if err := karmada.Patch(context.Background(), cluster, patch); client.IgnoreNotFound(err) != nil {
-			r.t.Error(err)
+			r.T.Error(err)
 		}
 	})
-	r.says("leaving", "for a cluster that goes")
-	r.propagates("leaving", configMap("leaving"), name)
-	if err := karmada.Delete(r.ctx, cluster.DeepCopy()); err != nil {
-		r.t.Fatal(err)
+	r.Writes("leaving", "for a cluster that goes")
+	r.Propagates("leaving", testbed.ConfigMap("leaving", "")).ToClusters(name)
+	if err := karmada.Delete(r.Ctx, cluster.DeepCopy()); err != nil {
+		r.T.Fatal(err)
 	}
 	r.tells("leaving", propagationv1alpha1.ReasonClusterTerminating, "a Cluster deleted that a finalizer still holds")
 }
 
 // gone has a member crash.
 func (r *reasons) gone() {
-	revision, began := r.says("lonely", "one")
-	r.propagates("lonely", configMap("lonely"), "member3")
-	r.until("lonely", began, patience, ready(revision))
-	stopped := crashes(r.t, "member3")
-	readiness(r.t, "member3", stopped, patience, false)
+	revision, began := r.Writes("lonely", "one")
+	r.Propagates("lonely", testbed.ConfigMap("lonely", "")).ToClusters("member3")
+	r.Propagation("lonely").Until(began, testbed.ReadyWith(revision))
+	stopped := crashes(r.T, "member3")
+	readiness(r.T, "member3", stopped, testbed.Patience, false)
 	r.tells("lonely", propagationv1alpha1.ReasonClusterNotReady, "all processes of a push member stopped")
-	r.deletes("lonely")
+	r.Propagation("lonely").Deletes()
 	r.tells("lonely", propagationv1alpha1.ReasonRemovalBlocked, "all processes of a push member stopped, the object deleted")
-	at := r.edits("lonely", func(object *directPropagation) {
+	at := r.Propagation("lonely").Changes(func(object *DirectPropagation) {
 		object.Annotations = map[string]string{propagationv1alpha1.AbandonUnreachableAnnotation: "true"}
 	})
-	r.goes("lonely", at, patience)
+	r.Propagation("lonely").Goes(at)
 	r.told[propagationv1alpha1.EventClustersAbandoned] = telling{
 		by: "the annotation abandon-unreachable on an object that is being deleted while a member is gone", where: "Event",
-		message: r.neutral(eventOf(r.t, r.name, "lonely", propagationv1alpha1.EventClustersAbandoned)),
+		message: r.neutral(r.Event("lonely", propagationv1alpha1.EventClustersAbandoned)),
 	}
 }

@@ -21,6 +21,8 @@ package faults
 import (
 	"testing"
 	"time"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // observation is how long it is watched that nothing is claimed.
@@ -31,42 +33,42 @@ const observation = 20 * time.Second
 func TestControllersStopped(t *testing.T) {
 	for _, fault := range []struct {
 		process            string
-		silent, confirming []*member
+		silent, confirming []*Member
 	}{
-		{karmadaControllers, []*member{member1, member3}, []*member{member2}},
-		{agent2, []*member{member2}, []*member{member1, member3}},
+		{karmadaControllers, []*Member{member1, member3}, []*Member{member2}},
+		{agent2, []*Member{member2}, []*Member{member1, member3}},
 	} {
 		t.Run(fault.process, func(t *testing.T) {
-			s := newSpace(t)
-			old, began := s.says("settings", "one")
-			s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-			s.settled("settings", old, began, patience)
+			ns := newNamespace(t)
+			old, began := ns.Writes("settings", "one")
+			ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+			ns.Propagation("settings").Settles(old, began)
 
 			stops(t, fault.process)
-			revision, at := s.says("settings", "two")
-			still := []check{}
+			revision, at := ns.Writes("settings", "two")
+			still := []testbed.Check{}
 			for _, m := range fault.confirming {
-				lasted(t, fault.process+" stopped, resource changed → row of "+m.Name+" True", s.until("settings", at, patience, applied(m.Name, revision)).Sub(at), 10*time.Second)
-				s.runs(m, "settings")
-				still = append(still, applied(m.Name, revision))
+				lasted(t, fault.process+" stopped, resource changed → row of "+m.Name+" True", ns.Propagation("settings").Until(at, testbed.Applied(m.Name, revision)).Sub(at), 10*time.Second)
+				ns.runs(m, "settings")
+				still = append(still, testbed.Applied(m.Name, revision))
 			}
 			for _, m := range fault.silent {
-				still = append(still, unconfirmed(m.Name))
+				still = append(still, testbed.Unconfirmed(m.Name))
 			}
-			s.until("settings", at, 5*time.Second, all(still...))
-			s.stays("settings", observation, all(still...))
+			ns.Propagation("settings").UntilWithin(at, 5*time.Second, testbed.All(still...))
+			ns.Propagation("settings").Stays(observation, testbed.All(still...))
 			for _, m := range fault.silent {
-				if s.differs(t.Context(), m, "settings") == nil {
+				if ns.Differs(t.Context(), m, testbed.ConfigMap("settings", "")) == nil {
 					t.Errorf("%s has the change: the test proves nothing", m.Name)
 				}
 			}
 
 			started := starts(t, fault.process)
-			confirmed := s.settled("settings", revision, at, patience)
+			confirmed := ns.Propagation("settings").Settles(revision, at)
 			lasted(t, fault.process+" started again → Ready True", confirmed.Sub(started), 15*time.Second)
-			for _, state := range s.states("settings", at) {
+			for _, state := range ns.Propagation("settings").States(at) {
 				for _, m := range fault.silent {
-					if row := rowOf(state, m.Name); row.Revision == revision && row.Applied != "True" {
+					if row := testbed.RowOf(state, m.Name); row.Revision == revision && row.Applied != "True" {
 						t.Errorf("a row claimed the new revision before it was confirmed: %+v", row)
 					}
 				}

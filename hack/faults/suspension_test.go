@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // Suspended, rows say what the clusters run while the resource changes, and
@@ -35,60 +36,53 @@ import (
 func TestSuspension(t *testing.T) {
 	for name, suspended := range map[string]struct {
 		suspension         propagationv1alpha1.Suspension
-		waiting, receiving []*member
+		waiting, receiving []*Member
 	}{
 		"all clusters": {propagationv1alpha1.Suspension{Dispatching: ptr.To(true)}, members, nil},
 		"one cluster": {
 			propagationv1alpha1.Suspension{DispatchingOnClusters: propagationv1alpha1.SuspendClusters{ClusterNames: []string{"member2"}}},
-			[]*member{member2}, []*member{member1, member3},
+			[]*Member{member2}, []*Member{member1, member3},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSpace(t)
-			old, began := s.says("settings", "one")
-			s.propagates("settings", configMap("settings"), "member1", "member2", "member3")
-			s.settled("settings", old, began, patience)
+			ns := newNamespace(t)
+			old, began := ns.Writes("settings", "one")
+			ns.Propagates("settings", testbed.ConfigMap("settings", "")).ToClusters("member1", "member2", "member3")
+			ns.Propagation("settings").Settles(old, began)
 
-			at := s.edits("settings", func(object *directPropagation) { object.Spec.Suspension = suspended.suspension })
-			still := []check{}
+			at := ns.Propagation("settings").Changes(func(object *DirectPropagation) { object.Spec.Suspension = suspended.suspension })
+			still := []testbed.Check{}
 			for _, m := range suspended.waiting {
-				still = append(still, rowSays(m.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended), applied(m.Name, old))
+				still = append(still, testbed.RowSays(m.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended), testbed.Applied(m.Name, old))
 			}
-			s.until("settings", at, patience, all(append(still, ready(old))...))
+			ns.Propagation("settings").Until(at, testbed.All(append(still, testbed.ReadyWith(old))...))
 
-			revision, changed := s.says("settings", "two")
-			waits := []check{isNotReady}
+			revision, changed := ns.Writes("settings", "two")
+			waits := []testbed.Check{testbed.NotReady}
 			for _, m := range suspended.receiving {
-				waits = append(waits, applied(m.Name, revision))
+				waits = append(waits, testbed.Applied(m.Name, revision))
 			}
 			for _, m := range suspended.waiting {
-				waits = append(waits, rowSays(m.Name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended), remembers(m.Name, old))
+				waits = append(waits, testbed.RowSays(m.Name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended), remembers(m.Name, old))
 			}
-			s.until("settings", changed, patience, all(waits...))
-			s.stays("settings", 10*time.Second, all(waits...))
+			ns.Propagation("settings").Until(changed, testbed.All(waits...))
+			ns.Propagation("settings").Stays(10*time.Second, testbed.All(waits...))
 			for _, m := range suspended.waiting {
-				if s.differs(t.Context(), m, "settings") == nil {
+				if ns.Differs(t.Context(), m, testbed.ConfigMap("settings", "")) == nil {
 					t.Errorf("%s got the change although it is suspended", m.Name)
 				}
 			}
 
-			at = s.edits("settings", func(object *directPropagation) { object.Spec.Suspension = propagationv1alpha1.Suspension{} })
-			lasted(t, name+" resumed → Ready True with the change", s.settled("settings", revision, at, patience).Sub(at), 10*time.Second)
+			at = ns.Propagation("settings").Changes(func(object *DirectPropagation) { object.Spec.Suspension = propagationv1alpha1.Suspension{} })
+			lasted(t, name+" resumed → Ready True with the change", ns.Propagation("settings").Settles(revision, at).Sub(at), 10*time.Second)
 		})
 	}
 }
 
-func isNotReady(object *directPropagation) error {
-	if condition := conditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionFalse {
-		return fmt.Errorf("Ready is %+v", condition)
-	}
-	return nil
-}
-
 // remembers: the row of a cluster names the revision that it confirmed last.
-func remembers(cluster, revision string) check {
-	return func(object *directPropagation) error {
-		if row := rowOf(object, cluster); row.Revision != revision {
+func remembers(cluster, revision string) testbed.Check {
+	return func(object *DirectPropagation) error {
+		if row := testbed.RowOf(object, cluster); row.Revision != revision {
 			return errors.Join(fmt.Errorf("the row of %s is %+v, not with revision %s", cluster, row, revision))
 		}
 		return nil
@@ -97,23 +91,23 @@ func remembers(cluster, revision string) check {
 
 // A Work that was suspended from the start has never been on the member.
 func TestSuspendedFromTheStart(t *testing.T) {
-	s := newSpace(t)
-	revision, began := s.says("settings", "one")
-	object := &directPropagation{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}
+	ns := newNamespace(t)
+	revision, began := ns.Writes("settings", "one")
+	object := &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}
 	object.Spec = propagationv1alpha1.PropagationSpec{
-		Resource: referenceTo(configMap("settings")), Clusters: targets("member1", "member2"),
+		Resource: testbed.ReferenceTo(testbed.ConfigMap("settings", "")), Clusters: testbed.Targets("member1", "member2"),
 		Suspension: propagationv1alpha1.Suspension{Dispatching: ptr.To(true)},
 	}
-	s.makes(object)
-	waits := all(isNotReady, rowSays("member1", metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended), rowSays("member2", metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended),
+	ns.Makes(object)
+	waits := testbed.All(testbed.NotReady, testbed.RowSays("member1", metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended), testbed.RowSays("member2", metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended),
 		remembers("member1", ""), remembers("member2", ""))
-	s.until("settings", began, patience, waits)
-	s.stays("settings", 5*time.Second, waits)
-	for _, m := range []*member{member1, member2} {
-		if err := s.lacks(t.Context(), m, "settings"); err != nil {
+	ns.Propagation("settings").Until(began, waits)
+	ns.Propagation("settings").Stays(5*time.Second, waits)
+	for _, m := range []*Member{member1, member2} {
+		if err := ns.lacks(t.Context(), m, "settings"); err != nil {
 			t.Error(err)
 		}
 	}
-	at := s.edits("settings", func(object *directPropagation) { object.Spec.Suspension = propagationv1alpha1.Suspension{} })
-	s.settled("settings", revision, at, patience)
+	at := ns.Propagation("settings").Changes(func(object *DirectPropagation) { object.Spec.Suspension = propagationv1alpha1.Suspension{} })
+	ns.Propagation("settings").Settles(revision, at)
 }

@@ -22,7 +22,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +32,7 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/hack/faults/agents"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 const (
@@ -48,7 +48,7 @@ const (
 // that are written grow with their number, not with its square, and no more
 // often than once a second.
 func TestThousandClustersReport(t *testing.T) {
-	s := newSpace(t)
+	ns := newNamespace(t)
 	stops(t, karmadaControllers)
 	played := &agents.Agents{
 		Client: karmada, Clusters: agents.Names("played", 1000), Writers: 32,
@@ -62,23 +62,22 @@ func TestThousandClustersReport(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	audit := newAuditor(t)
-	counted := audit.controls(t, "thousand")
-	if err := manager.end(syscall.SIGTERM); err != nil {
+	counted := newReplica(t, "thousand")
+	if err := bed.Controller.Terminate(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := manager.start(); err != nil {
+		if err := bed.Controller.Start(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := counted.start(); err != nil {
+	if err := counted.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = counted.end(syscall.SIGTERM) })
+	t.Cleanup(func() { _ = counted.Terminate() })
 	points := []point{}
 	for _, count := range []int{64, 256, 1000} {
-		points = append(points, s.reports(audit, played, count))
+		points = append(points, ns.reports(counted.audit, played, count))
 	}
 	exponent := fit(points)
 	if exponent > maxExponent {
@@ -92,8 +91,8 @@ type point struct{ clusters, bytes float64 }
 
 // reports propagates a resource to some clusters and counts what is written
 // until all have reported.
-func (s *space) reports(audit *auditor, played *agents.Agents, count int) point {
-	s.t.Helper()
+func (ns *Namespace) reports(audit *testbed.Audit, played *agents.Agents, count int) point {
+	ns.T.Helper()
 	name := fmt.Sprintf("clusters-%d", count)
 	tick := time.NewTicker(reporting / time.Duration(count))
 	defer tick.Stop()
@@ -105,15 +104,15 @@ func (s *space) reports(audit *auditor, played *agents.Agents, count int) point 
 			return ctx.Err()
 		}
 	}
-	serving, stop := context.WithCancel(s.ctx)
+	serving, stop := context.WithCancel(ns.Ctx)
 	served := make(chan error, 1)
 	go func() { served <- played.Serve(serving) }()
 
-	revision, began := s.says(name, "for many")
-	s.propagates(name, configMap(name), played.Clusters[:count]...)
-	done := s.until(name, began, patience, readyEverywhere)
+	revision, began := ns.Writes(name, "for many")
+	ns.Propagates(name, testbed.ConfigMap(name, "")).ToClusters(played.Clusters[:count]...)
+	done := ns.Propagation(name).Until(began, readyEverywhere)
 	took := done.Sub(began)
-	writes := audit.since(began, func(w written) bool {
+	writes := audit.Since(began, func(w testbed.Write) bool {
 		return w.Name == name && w.Resource == "directpropagations/status" && w.Status < 300
 	})
 	bytes := 0
@@ -121,27 +120,27 @@ func (s *space) reports(audit *auditor, played *agents.Agents, count int) point 
 		bytes += w.Bytes
 	}
 	if bound := int(took.Seconds()) + 4; len(writes) > bound {
-		s.t.Errorf("%d status writes in %v, more than %d", len(writes), took, bound)
+		ns.T.Errorf("%d status writes in %v, more than %d", len(writes), took, bound)
 	}
-	if state := s.latest(name); *state.Status.Summary.Applied != int32(count) || rowOf(state, played.Clusters[0]).Revision != revision {
-		s.t.Errorf("Ready, and yet: %+v", state.Status.Summary)
+	if state := ns.Propagation(name).Latest(); *state.Status.Summary.Applied != int32(count) || testbed.RowOf(state, played.Clusters[0]).Revision != revision {
+		ns.T.Errorf("Ready, and yet: %+v", state.Status.Summary)
 	}
-	measured(s.t, fmt.Sprintf("%d clusters report one after the other, in %v: status", count, took.Round(time.Second/10)),
+	measured(ns.T, fmt.Sprintf("%d clusters report one after the other, in %v: status", count, took.Round(time.Second/10)),
 		fmt.Sprintf("%d writes, %d KiB", len(writes), bytes/1024), fmt.Sprintf("≤ %d writes: one a second, and 4", int(took.Seconds())+4))
-	at := s.deletes(name)
-	s.goes(name, at, patience)
+	at := ns.Propagation(name).Deletes()
+	ns.Propagation(name).Goes(at)
 	stop()
 	if err := <-served; err != nil {
-		s.t.Error(err)
+		ns.T.Error(err)
 	}
-	if err := karmada.Delete(s.ctx, configMapIn(s.name, name)); client.IgnoreNotFound(err) != nil {
-		s.t.Error(err)
+	if err := karmada.Delete(ns.Ctx, ns.configMap(name)); client.IgnoreNotFound(err) != nil {
+		ns.T.Error(err)
 	}
 	return point{clusters: float64(count), bytes: float64(bytes)}
 }
 
-func readyEverywhere(object *directPropagation) error {
-	if condition := conditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionTrue {
+func readyEverywhere(object *DirectPropagation) error {
+	if condition := testbed.ConditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionTrue {
 		return fmt.Errorf("Ready is %+v", condition)
 	}
 	return nil

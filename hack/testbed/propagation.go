@@ -71,11 +71,18 @@ func (r *Route) ToClusters(clusters ...string) *Propagation {
 	if r.tune != nil {
 		r.tune(object)
 	}
-	r.ns.NoteWork(r.resource)
-	if err := r.ns.Bed.Karmada.Create(r.ns.Ctx, object); err != nil {
-		r.ns.T.Fatalf("creating DirectPropagation %s: %v", r.name, err)
+	return r.ns.Makes(object)
+}
+
+// Makes creates a DirectPropagation that is built already.
+func (ns *Namespace) Makes(object *DirectPropagation) *Propagation {
+	ns.T.Helper()
+	object.Namespace = ns.Name
+	ns.NoteWork(object.Spec.Resource)
+	if err := ns.Bed.Karmada.Create(ns.Ctx, object); err != nil {
+		ns.T.Fatalf("creating DirectPropagation %s: %v", object.Name, err)
 	}
-	return r.ns.Propagation(r.name)
+	return ns.Propagation(object.Name)
 }
 
 // Propagation is a DirectPropagation of the namespace by its name.

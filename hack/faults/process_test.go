@@ -1,0 +1,126 @@
+//go:build faults
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
+)
+
+// Processes of the fleet.
+const (
+	karmadaControllers = "karmada-controller-manager"
+	aggregatedServer   = "karmada-aggregated-apiserver"
+	karmadaServer      = "karmada-apiserver"
+	agent2             = "member2-karmada-agent"
+)
+
+// fleetDoes runs a command of the fleet program, and returns how long it took.
+func fleetDoes(t *testing.T, arguments ...string) time.Duration {
+	t.Helper()
+	began, output := time.Now(), &bytes.Buffer{}
+	if err := bed.Fleet.Run(context.Background(), output, arguments...); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return time.Since(began)
+}
+
+// stops stops processes until the end of the test, at the latest, and returns when
+// they had ended.
+func stops(t *testing.T, names ...string) time.Time {
+	t.Helper()
+	return stopsWith(t, "TERM", names...)
+}
+
+// crashes stops processes as a power cut does.
+func crashes(t *testing.T, names ...string) time.Time {
+	t.Helper()
+	return stopsWith(t, "KILL", names...)
+}
+
+func stopsWith(t *testing.T, signal string, names ...string) time.Time {
+	t.Helper()
+	t.Cleanup(func() {
+		starts(t, names...)
+		allReady(t)
+	})
+	fleetDoes(t, append([]string{"stop", "--signal", signal}, names...)...)
+	return time.Now()
+}
+
+// starts starts processes, and returns when they answered.
+func starts(t *testing.T, names ...string) time.Time {
+	t.Helper()
+	fleetDoes(t, append([]string{"start"}, names...)...)
+	return time.Now()
+}
+
+// rejoining is how long Karmada may take to call a member Ready that is back.
+const rejoining = 3 * time.Minute
+
+// allReady waits until Karmada calls every member Ready.
+func allReady(t *testing.T) {
+	t.Helper()
+	for _, m := range members {
+		if _, err := bed.AwaitFor(context.Background(), rejoining, m.Name+" is Ready again", func(context.Context) error {
+			return isReady(m.Name)
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// isReady says why Karmada does not call a cluster Ready now.
+func isReady(name string) error {
+	cluster, ok := clusters.Latest(client.ObjectKey{Name: name}).(*clusterv1alpha1.Cluster)
+	if !ok {
+		return fmt.Errorf("there is no Cluster %s", name)
+	}
+	if !meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady) {
+		return fmt.Errorf("the Cluster %s is not Ready: %+v", name, cluster.Status.Conditions)
+	}
+	return nil
+}
+
+// readiness waits for the first time since a moment that a cluster's Ready is, or is
+// not, True.
+func readiness(t *testing.T, name string, since time.Time, limit time.Duration, want bool) time.Time {
+	t.Helper()
+	seen, err := clusters.Await(t.Context(), client.ObjectKey{Name: name}, since, limit, func(seen testbed.Sighting) error {
+		cluster, _ := seen.Object.(*clusterv1alpha1.Cluster)
+		if is := meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionReady); is != want {
+			return fmt.Errorf("Ready of %s is %v", name, is)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen.At
+}
