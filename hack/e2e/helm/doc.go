@@ -35,12 +35,19 @@ limitations under the License.
 //
 // What stands where:
 //
-//	main_test.go       fleet, images and clients come up and go down
-//	image_test.go      images, as hack/image builds them
-//	kubelet_test.go    Pods become processes
-//	release_test.go    helm, and the namespace of a release
-//	journey_test.go    what a user does on the Karmada API server
-//	helm_test.go       the tests, one after the other: they share one Karmada
-//	wait_test.go       charts of users, and whether helm waits for the members
-//	helm4/             a module of its own: Helm 4
+//	main_test.go         fleet and clients, from hack/testbed
+//	image_test.go        images, as hack/image builds them
+//	kubelet_test.go      Pods become processes
+//	release_test.go      helm, and the namespace of a release
+//	journey_test.go      what a user does on the Karmada API server
+//	presets_test.go      installations, by each way in which Karmada is installed
+//	permissions_test.go  what the controller and users may do
+//	upgrade_test.go      upgrade, rollback, uninstall
+//	kubeconfig_test.go   a kubeconfig that is replaced
+//	metrics_test.go      metrics that the chart's rules rely on
+//	values_test.go       values that are refused, and a registry
+//	wait_test.go         charts of users, and whether helm waits for the members
+//	helm4/               a module of its own: Helm 4
+//
+// The tests run one after the other: they share one Karmada.
 package helm

@@ -61,7 +61,7 @@ func pull(t *testing.T, reference string) *image {
 	if !ours {
 		t.Fatalf("image %s is none of this repository's", reference)
 	}
-	folder := filepath.Join(root, "bin", "e2e", "image-"+tag)
+	folder := bed.File("image-" + tag)
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +70,8 @@ func pull(t *testing.T, reference string) *image {
 	}
 	archive := folder + ".tar"
 	build := exec.CommandContext(t.Context(), "go", "run", ".",
-		"--root", root, "--output", archive, "--version", tag, "--platforms", "linux/"+runtime.GOARCH)
-	build.Dir = filepath.Join(root, "hack", "image")
+		"--root", bed.Root, "--output", archive, "--version", tag, "--platforms", "linux/"+runtime.GOARCH)
+	build.Dir = filepath.Join(bed.Root, "hack", "image")
 	if printed, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building image %s: %v\n%s", reference, err, printed)
 	}

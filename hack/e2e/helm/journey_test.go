@@ -99,13 +99,13 @@ func (j *traveler) confirmed(says string) {
 
 // told tells what the members say instead; nil when they say it.
 func (j *traveler) told(ctx context.Context, says string) error {
-	for name, member := range members {
+	for _, member := range members {
 		config := &corev1.ConfigMap{}
 		if err := member.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: settings}, config); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", member.Name, err)
 		}
 		if config.Data["says"] != says {
-			return fmt.Errorf("%s says %q", name, config.Data["says"])
+			return fmt.Errorf("%s says %q", member.Name, config.Data["says"])
 		}
 	}
 	return nil
@@ -122,9 +122,9 @@ func (j *traveler) deletes() {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the DirectPropagation is there (%v)", err)
 		}
-		for name, member := range members {
+		for _, member := range members {
 			if err := member.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: settings}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("%s has it still (%v)", name, err)
+				return fmt.Errorf("%s has it still (%v)", member.Name, err)
 			}
 		}
 		return nil
@@ -135,14 +135,14 @@ func (j *traveler) deletes() {
 func (j *traveler) works() map[string]int64 {
 	j.t.Helper()
 	versions := map[string]int64{}
-	for name := range members {
+	for _, member := range members {
 		works := &workv1alpha1.WorkList{}
-		if err := karmada.List(j.t.Context(), works, client.InNamespace("karmada-es-"+name)); err != nil {
+		if err := karmada.List(j.t.Context(), works, client.InNamespace("karmada-es-"+member.Name)); err != nil {
 			j.t.Fatal(err)
 		}
 		for _, work := range works.Items {
 			if work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation] == j.namespace {
-				versions[name+"/"+work.Name] = work.Generation
+				versions[member.Name+"/"+work.Name] = work.Generation
 			}
 		}
 	}

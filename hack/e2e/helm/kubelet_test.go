@@ -26,7 +26,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,6 +34,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 // runningPod is a Pod whose containers are processes.
@@ -219,7 +220,7 @@ func (p *runningPod) complete(container *corev1.Container) {
 	rootfs, entrypoint, unmount := p.mount(container)
 	defer unmount()
 	process := p.command(container, rootfs, entrypoint)
-	p.must(onLastingThread(process.Start))
+	p.must(machine.OnLastingThread(process.Start))
 	if err := process.Wait(); err != nil {
 		p.t.Fatalf("container %s of Pod %s: %v\n%s", container.Name, p.pod.Name, err, p.printed())
 	}
@@ -252,7 +253,7 @@ func (p *runningPod) starts() {
 
 func (p *runningPod) launch(container *corev1.Container, rootfs string, entrypoint []string) {
 	process := p.command(container, rootfs, entrypoint)
-	p.must(onLastingThread(process.Start))
+	p.must(machine.OnLastingThread(process.Start))
 	ended, began := make(chan struct{}), time.Now()
 	p.mu.Lock()
 	p.process, p.ended = process, ended
@@ -338,23 +339,3 @@ func (p *runningPod) probe(ctx context.Context, probe *corev1.Probe) error {
 	}
 	return nil
 }
-
-// onLastingThread starts a process from a thread that lives as long as the
-// tests do: Linux sends the signal of a parent's death when the thread dies
-// that started the child.
-func onLastingThread(start func() error) error {
-	result := make(chan error)
-	lastingThread() <- func() { result <- start() }
-	return <-result
-}
-
-var lastingThread = sync.OnceValue(func() chan<- func() {
-	calls := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for call := range calls {
-			call()
-		}
-	}()
-	return calls
-})

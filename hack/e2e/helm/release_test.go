@@ -29,7 +29,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +38,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 // release is a namespace of the host cluster with a release of the chart in it.
@@ -55,7 +56,7 @@ type release struct {
 }
 
 // chartFolder is the chart as it is now.
-func chartFolder() string { return filepath.Join(root, "charts", "direct-propagation") }
+func chartFolder() string { return filepath.Join(bed.Root, "charts", "direct-propagation") }
 
 func newRelease(t *testing.T) *release {
 	t.Helper()
@@ -107,7 +108,7 @@ func (r *release) hasSecret(name, key string, content []byte) {
 // adminKubeconfig is what every installation of Karmada leaves in a Secret.
 func adminKubeconfig(t *testing.T) []byte {
 	t.Helper()
-	content, err := os.ReadFile(kubeconfig("karmada"))
+	content, err := os.ReadFile(bed.Fleet.Kubeconfig("karmada"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,17 +117,17 @@ func adminKubeconfig(t *testing.T) []byte {
 
 // run runs a program of the fleet against the host cluster.
 func (r *release) run(program string, arguments ...string) (string, error) {
-	return run(r.t, program, append(arguments, "--kubeconfig", kubeconfig("host"), "--namespace", r.namespace)...)
+	return run(r.t, program, append(arguments, "--kubeconfig", bed.Fleet.Kubeconfig("host"), "--namespace", r.namespace)...)
 }
 
 // run runs a program of the fleet, or one that is given by its path.
 func run(t *testing.T, program string, arguments ...string) (string, error) {
 	path := program
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(fleet.Bin, program)
+		path = bed.Fleet.Tool(program)
 	}
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, arguments...)
-	command.Env = []string{"HOME=" + filepath.Join(fleet.Dir, "helm"), "PATH=" + os.Getenv("PATH")}
+	command.Env = []string{"HOME=" + filepath.Join(bed.Fleet.Dir, "helm"), "PATH=" + os.Getenv("PATH")}
 	var printed bytes.Buffer
 	command.Stdout, command.Stderr = &printed, &printed
 	if err := command.Run(); err != nil {
@@ -157,13 +158,12 @@ func onLoopback(t *testing.T) []string {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := machine.FreeAddress(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	address, _ := listener.Addr().(*net.TCPAddr)
-	return strconv.Itoa(address.Port)
+	_, port, _ := net.SplitHostPort(address) // it has one
+	return port
 }
 
 // installs installs a chart, waits as users do, and returns what helm prints.
@@ -247,7 +247,7 @@ func previousChart(t *testing.T) (folder, version string) {
 	t.Helper()
 	git := func(arguments ...string) ([]byte, error) {
 		command := exec.CommandContext(t.Context(), "git", arguments...)
-		command.Dir = root
+		command.Dir = bed.Root
 		return command.Output()
 	}
 	present, err := os.ReadFile(filepath.Join(chartFolder(), "Chart.yaml"))
@@ -304,9 +304,9 @@ func versionOf(chart []byte) string {
 // startRegistry starts a registry and returns its address.
 func startRegistry(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(root, "bin", "e2e", "registry")
+	program := bed.File("registry")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./registry")
-	build.Dir = filepath.Join(root, "hack", "image")
+	build.Dir = filepath.Join(bed.Root, "hack", "image")
 	if printed, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the registry: %v\n%s", err, printed)
 	}

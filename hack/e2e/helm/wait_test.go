@@ -48,9 +48,9 @@ spec:
 // Users deploy by charts of their own. Helm 4 waits for the members; Helm 3 waits
 // for Kubernetes' own kinds alone, and the documentation says so.
 func TestHelmsOwnWaiter(t *testing.T) {
-	helm4 := filepath.Join(root, "bin", "e2e", "helm4")
+	helm4 := bed.File("helm4")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", helm4, "helm.sh/helm/v4/cmd/helm")
-	build.Dir = filepath.Join(root, "hack", "e2e", "helm", "helm4")
+	build.Dir = filepath.Join(bed.Root, "hack", "e2e", "helm", "helm4")
 	if printed, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building Helm 4: %v\n%s", err, printed)
 	}
@@ -78,10 +78,10 @@ func TestHelmsOwnWaiter(t *testing.T) {
 	for _, version := range []struct {
 		program string
 		waits   bool
-	}{{program: helm4, waits: true}, {program: filepath.Join(fleet.Bin, "helm")}} {
+	}{{program: helm4, waits: true}, {program: bed.Fleet.Tool("helm")}} {
 		namespace := "helm-" + rand.String(5)
 		helm := func(arguments ...string) error {
-			_, err := run(t, version.program, append(arguments, "--kubeconfig", kubeconfig("karmada"), "--namespace", namespace)...)
+			_, err := run(t, version.program, append(arguments, "--kubeconfig", bed.Fleet.Kubeconfig("karmada"), "--namespace", namespace)...)
 			return err
 		}
 		if err := helm("install", "settings", chart, "--create-namespace", "--wait", "--timeout", "2m"); err != nil {
