@@ -34,6 +34,8 @@ import (
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 
 	"github.com/karmada-direct/karmada-direct/hack/faults/agents"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 // agentsCommand, as the first argument, makes this program play agents and
@@ -90,7 +92,7 @@ func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+		ended <- wait.PollUntilContextCancel(ctx, testbed.Glance, true, func(ctx context.Context) (bool, error) {
 			_ = played.Serve(ctx) // what it does not answer is waited for in vain, and that is told
 			return ctx.Err() != nil, nil
 		})
@@ -132,14 +134,11 @@ func (g *ground) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	address, err := freeAddress(ctx)
+	address, err := machine.FreeAddress(ctx)
 	if err != nil {
 		return err
 	}
-	g.agents = &process{
-		name: "played agents", program: program,
-		log: filepath.Join(g.dir, "logs", "played-agents.log"), ready: "http://" + address + "/",
-	}
+	g.agents = newProcess("played agents", program, filepath.Join(g.fleet.Dir, "logs", "played-agents.log"), "http://"+address+"/")
 	return g.agents.start(ctx, agentsCommand, "-kubeconfig="+g.kubeconfig(), "-count="+strconv.Itoa(g.played), "-address="+address)
 }
 

@@ -17,42 +17,30 @@ limitations under the License.
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
-	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
-	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 const (
-	// glance is the pause between two looks at what cannot be watched.
-	glance = 50 * time.Millisecond
-	// patience is for a process to become ready, longPatience for what is
-	// measured to come to its end.
-	patience, longPatience = 2 * time.Minute, 5 * time.Minute
+	// longPatience is for what is measured to come to its end.
+	longPatience = 5 * time.Minute
 	// workers are the objects that are written or reconciled at once, writers
 	// the Works: the controller's defaults, and so the plain client's.
 	workers, writers = 16, 32
@@ -98,11 +86,9 @@ type ground struct {
 	*options
 	progress *progress
 	root     string
-	dir      string
-	fleet    fleetState
+	fleet    *machine.Fleet
 	config   *rest.Config
 	http     *http.Client
-	scheme   *runtime.Scheme
 	client   client.WithWatch
 	watcher  *watcher
 
@@ -116,32 +102,16 @@ type ground struct {
 	agents *process // plays their agents
 }
 
-// fleetState is what the fleet says of itself.
-type fleetState struct {
-	Bin       string `json:"bin"`
-	Processes []struct {
-		Name     string   `json:"name"`
-		Program  string   `json:"program"`
-		Args     []string `json:"args"`
-		Log      string   `json:"log"`
-		ReadyURL string   `json:"readyURL"`
-		Identity *struct {
-			PID int `json:"pid"`
-		} `json:"identity"`
-	} `json:"processes"`
-}
-
 // newGround brings the fleet up. What was made before something failed is
 // there to be closed.
 func newGround(ctx context.Context, o *options, progress *progress) (*ground, error) {
-	gomod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	root, err := machine.Root(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("finding the repository: %w", err)
+		return nil, err
 	}
-	g := &ground{options: o, progress: progress, root: filepath.Dir(strings.TrimSpace(string(gomod))), limits: limitsDefault}
-	g.dir = filepath.Join(g.root, ".fleet", o.name)
+	g := &ground{options: o, progress: progress, root: root, limits: limitsDefault}
 	progress.say("bringing up fleet %s", o.name)
-	if err := g.runFleet(ctx, "up", "--members", "member1=push,member2=push"); err != nil {
+	if err := g.upFleet(ctx); err != nil {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{g.connect, g.install, g.takeOver} {
@@ -153,66 +123,51 @@ func newGround(ctx context.Context, o *options, progress *progress) (*ground, er
 	return g, nil
 }
 
-func (g *ground) runFleet(ctx context.Context, arguments ...string) error {
-	arguments = append([]string{"-C", filepath.Join(g.root, "hack", "fleet"), "run", "."}, arguments...)
-	command := exec.CommandContext(ctx, "go", append(arguments, "--name", g.name)...)
-	// A fleet that is interrupted ends what it started, which takes a moment.
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGINT) }
-	command.WaitDelay = 30 * time.Second
-	if said, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("hack/fleet %s: %w\n%s", strings.Join(arguments[4:], " "), err, said)
+func (g *ground) upFleet(ctx context.Context) (err error) {
+	program := filepath.Join(g.root, "bin", "bench", "fleet")
+	if g.fleet, err = machine.NewFleet(ctx, g.root, g.name, program); err != nil {
+		return err
+	}
+	said := &bytes.Buffer{}
+	if err := g.fleet.Up(ctx, said, g.keep, "--members", "member1=push,member2=push"); err != nil {
+		return fmt.Errorf("%w\n%s", err, said)
 	}
 	return nil
 }
 
-// connect makes the clients and the watches.
-func (g *ground) connect(context.Context) error {
-	raw, err := os.ReadFile(filepath.Join(g.dir, "fleet.json"))
-	if err != nil {
-		return fmt.Errorf("reading what the fleet says of itself: %w", err)
+func (g *ground) runFleet(ctx context.Context, arguments ...string) error {
+	said := &bytes.Buffer{}
+	if err := g.fleet.Run(ctx, said, arguments...); err != nil {
+		return fmt.Errorf("%w\n%s", err, said)
 	}
-	if err := json.Unmarshal(raw, &g.fleet); err != nil {
-		return fmt.Errorf("reading what the fleet says of itself: %w", err)
-	}
-	return g.connectTo(g.kubeconfig())
+	return nil
 }
+
+// connect makes the clients.
+func (g *ground) connect(context.Context) error { return g.connectTo(g.kubeconfig()) }
 
 // connectTo makes the clients.
 func (g *ground) connectTo(kubeconfig string) (err error) {
-	g.scheme = runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1alpha1.Install, policyv1alpha1.Install,
-		workv1alpha1.Install, propagationv1alpha1.AddToScheme,
-	} {
-		if err := add(g.scheme); err != nil {
-			return fmt.Errorf("building the scheme: %w", err)
-		}
+	// Without a limit, as our controller.
+	if g.config, err = testbed.ConfigFrom(kubeconfig); err != nil {
+		return err
 	}
-	if g.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
-		return fmt.Errorf("reading the kubeconfig of the fleet: %w", err)
-	}
-	g.config.QPS = -1 // as our controller
 	if g.http, err = rest.HTTPClientFor(g.config); err != nil {
 		return fmt.Errorf("connecting to the fleet: %w", err)
 	}
-	if g.client, err = client.NewWithWatch(g.config, client.Options{Scheme: g.scheme}); err != nil {
+	if g.client, err = client.NewWithWatch(g.config, client.Options{Scheme: testbed.Scheme}); err != nil {
 		return fmt.Errorf("connecting to the fleet: %w", err)
 	}
 	return nil
 }
 
-func (g *ground) kubeconfig() string { return filepath.Join(g.dir, "karmada.kubeconfig") }
+func (g *ground) kubeconfig() string { return g.fleet.Kubeconfig("karmada") }
 
-func (g *ground) controllerProgram() string { return filepath.Join(g.dir, controllerManager) }
+func (g *ground) controllerProgram() string { return filepath.Join(g.fleet.Dir, controllerManager) }
 
 // build builds our controller.
 func (g *ground) build(ctx context.Context, version, output string) error {
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+version, "-o", output, "./cmd/controller-manager")
-	command.Dir = g.root
-	if said, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the controller: %w\n%s", err, said)
-	}
-	return nil
+	return machine.BuildController(ctx, g.root, output, "-trimpath", "-ldflags", "-X main.version="+version)
 }
 
 // install makes our kinds and the namespaces.
@@ -262,8 +217,8 @@ func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 	if wanted == limitsOff {
 		return nil
 	}
-	for i := range g.fleet.Processes {
-		known := &g.fleet.Processes[i]
+	for i := range g.fleet.State.Processes {
+		known := &g.fleet.State.Processes[i]
 		if known.Name != karmadaManager && known.Name != karmadaScheduler {
 			continue
 		}
@@ -275,7 +230,7 @@ func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 		if wanted == limitsRaised {
 			arguments = append(arguments, raised[known.Name]...)
 		}
-		p := &process{name: known.Name, program: filepath.Join(g.fleet.Bin, known.Program), log: known.Log, ready: known.ReadyURL}
+		p := newProcess(known.Name, g.fleet.Tool(known.Program), known.Log, known.ReadyURL)
 		g.karmada = append(g.karmada, p)
 		if err := p.start(ctx, arguments...); err != nil {
 			return err
@@ -287,7 +242,7 @@ func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 // setDirect runs a build of our controller; none if it is "".
 func (g *ground) setDirect(ctx context.Context, program string) error {
 	if g.direct != nil {
-		if g.direct.program == program {
+		if g.direct.Program == program {
 			return nil
 		}
 		g.direct.end()
@@ -314,43 +269,27 @@ func (g *ground) startDirect(ctx context.Context, program string, arguments ...s
 func (g *ground) newDirect(ctx context.Context, program string) (p *process, metrics, profiles string, err error) {
 	var addresses [3]string
 	for i := range addresses {
-		if addresses[i], err = freeAddress(ctx); err != nil {
+		if addresses[i], err = machine.FreeAddress(ctx); err != nil {
 			return nil, "", "", err
 		}
 	}
-	p = &process{
-		name: controllerManager, program: program,
-		log:   filepath.Join(g.dir, "logs", controllerManager+".log"),
-		ready: "http://" + addresses[0] + "/readyz",
-	}
-	p.arguments = []string{
-		"--kubeconfig=" + g.kubeconfig(), "--health-probe-bind-address=" + addresses[0],
-		"--metrics-bind-address=" + addresses[1], "--enable-pprof", "--profiling-bind-address=" + addresses[2],
-	}
+	p = newProcess(controllerManager, program, filepath.Join(g.fleet.Dir, "logs", controllerManager+".log"), "http://"+addresses[0]+"/readyz",
+		"--kubeconfig="+g.kubeconfig(), "--health-probe-bind-address="+addresses[0],
+		"--metrics-bind-address="+addresses[1], "--enable-pprof", "--profiling-bind-address="+addresses[2])
 	return p, addresses[1], addresses[2], nil
-}
-
-// freeAddress returns an address of this machine alone that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }
 
 // pids are the processes that are measured, by their names.
 func (g *ground) pids() map[string]int {
 	pids := map[string]int{}
-	for i := range g.fleet.Processes {
-		if p := &g.fleet.Processes[i]; p.Identity != nil && (p.Name == karmadaServer || p.Name == "etcd" || p.Name == "karmada-webhook") {
+	for i := range g.fleet.State.Processes {
+		if p := &g.fleet.State.Processes[i]; p.Identity != nil && (p.Name == karmadaServer || p.Name == "etcd" || p.Name == "karmada-webhook") {
 			pids[p.Name] = p.Identity.PID
 		}
 	}
 	for _, p := range append(g.karmada, g.direct, g.agents) {
-		if p != nil && p.command != nil {
-			pids[p.name] = p.pid()
+		if p != nil && p.PID() != 0 {
+			pids[p.Name] = p.PID()
 		}
 	}
 	return pids
@@ -394,7 +333,7 @@ func parallel(count, atOnce int, do func(int) error) error {
 
 // until polls what cannot be watched.
 func until(ctx context.Context, what string, done wait.ConditionWithContextFunc) error {
-	if err := wait.PollUntilContextTimeout(ctx, glance, longPatience, true, done); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, testbed.Glance, longPatience, true, done); err != nil {
 		return fmt.Errorf("waiting until %s: %w", what, err)
 	}
 	return nil

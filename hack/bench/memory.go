@@ -33,6 +33,7 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 const mebibyte = 1 << 20
@@ -84,7 +85,7 @@ func (b *bench) freshHeap(ctx context.Context) (float64, error) {
 func (b *bench) idle(ctx context.Context, metrics string, objects int, since time.Time) (time.Duration, error) {
 	last, idleSince := -1.0, time.Now()
 	const still = 2 * time.Second
-	err := wait.PollUntilContextTimeout(ctx, glance, longPatience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, testbed.Glance, longPatience, true, func(ctx context.Context) (bool, error) {
 		families, err := scrape(ctx, http.DefaultClient, "http://"+metrics+"/metrics",
 			"controller_runtime_reconcile_total", "workqueue_depth", "workqueue_unfinished_work_seconds")
 		if err != nil {
@@ -178,7 +179,7 @@ func (b *bench) restart(ctx context.Context, l *load, name, program string, empt
 	if err != nil {
 		return err
 	}
-	cpu := cpuSeconds(b.direct.pid())
+	cpu := cpuSeconds(b.direct.PID())
 	if err := b.wroteNothing(ctx, name, before); err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (b *bench) restart(ctx context.Context, l *load, name, program string, empt
 	}
 	b.results.figure("c", name+": until quiet", took.Seconds(), "s")
 	b.results.figure("c", name+": CPU", cpu, "s")
-	b.results.figure("c", name+": peak of memory", memoryMiB(b.direct.pid(), "VmHWM"), "MiB")
+	b.results.figure("c", name+": peak of memory", memoryMiB(b.direct.PID(), "VmHWM"), "MiB")
 	b.results.figure("c", name+": heap in use, and without any object", heap, fmt.Sprintf("MiB, and %.1f MiB", empty))
 	what, each := name+": KiB of heap a Work, its objects and resources included", (heap-empty)*1024/float64(l.works())
 	if b.short { // of few Works, most of it is what any number costs

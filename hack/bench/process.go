@@ -18,126 +18,50 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 // process is a controller that is measured.
 type process struct {
-	name    string
-	program string
-	log     string
-	ready   string
-	// arguments are those of every start.
-	arguments []string
+	machine.Process
+	// ready is the URL that answers when the process is ready.
+	ready string
+}
 
-	command *exec.Cmd
-	ended   chan struct{}
+// newProcess lays out a process that is not started yet.
+func newProcess(name, program, log, ready string, arguments ...string) *process {
+	p := &process{ready: ready}
+	p.Name, p.Program, p.Log, p.Arguments = name, program, log, arguments
+	return p
 }
 
 // start starts the process and waits until it is ready.
 func (p *process) start(ctx context.Context, arguments ...string) error {
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("opening the log of %s: %w", p.name, err)
+	if err := p.Start(arguments...); err != nil {
+		return err
 	}
-	defer log.Close()
-	arguments = append(slices.Clone(p.arguments), arguments...)
-	fmt.Fprintf(log, "==== start %s\n", strings.Join(arguments, " "))
-	command := exec.Command(p.program, arguments...) //nolint:noctx // it is ended by its signal, not by the context
-	command.Stdout, command.Stderr = log, log
-	// In a group of its own, it does not get the Ctrl-C that this program gets;
-	// and it does not outlive it, whatever ends it.
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := startOnLastingThread(command); err != nil {
-		return fmt.Errorf("starting %s: %w", p.name, err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		_ = command.Wait() // how it ended is in its log
-		close(ended)
-	}()
-	p.command, p.ended = command, ended
-	err = wait.PollUntilContextTimeout(ctx, glance, patience, true, func(ctx context.Context) (bool, error) {
-		select {
-		case <-ended:
-			return false, errors.New("it ended by itself")
-		default:
-			return answers(ctx, p.ready), nil
-		}
+	err := wait.PollUntilContextTimeout(ctx, testbed.Glance, testbed.Patience, true, func(ctx context.Context) (bool, error) {
+		return machine.Answers(ctx, p.ready), p.Fault()
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %s to be ready: %w; see %s", p.name, err, p.log)
+		return fmt.Errorf("waiting for %s to be ready: %w; see %s", p.Name, err, p.Log)
 	}
 	return nil
 }
 
-// startOnLastingThread starts a process from a thread that lives as long as
-// this program does: Linux sends the signal of a parent's death when the thread
-// dies that started the child.
-func startOnLastingThread(command *exec.Cmd) error {
-	result := make(chan error)
-	lastingThread() <- func() { result <- command.Start() }
-	return <-result
-}
-
-var lastingThread = sync.OnceValue(func() chan<- func() {
-	calls := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for call := range calls {
-			call()
-		}
-	}()
-	return calls
-})
-
-func answers(ctx context.Context, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
-
-// end ends the process, if it runs.
+// end ends the process, if it runs. How it ended is in its log.
 func (p *process) end() {
-	if p == nil || p.command == nil {
-		return
+	if p != nil {
+		_ = p.Terminate()
 	}
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		_ = p.command.Process.Signal(signal) // it may be dead already
-		select {
-		case <-p.ended:
-			p.command = nil
-			return
-		case <-time.After(20 * time.Second):
-		}
-	}
-}
-
-func (p *process) pid() int {
-	if p.command == nil {
-		return 0
-	}
-	return p.command.Process.Pid
 }
 
 // cpuSeconds is what a process has taken of the processors since its start.
