@@ -24,8 +24,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +33,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 // controller is a controller-manager that runs in the background, as it is
@@ -61,12 +61,7 @@ func (f *fleet) controllerLog() string {
 // elsewhere while the demo runs does not disturb it. The flags are those of
 // "go run", so that nothing is compiled twice.
 func (f *fleet) buildController(ctx context.Context) error {
-	command := exec.CommandContext(ctx, "go", "build", "-o", f.controllerProgram(), "./cmd/controller-manager")
-	command.Dir = f.root
-	if said, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build ./cmd/controller-manager: %w\n%s", err, said)
-	}
-	return nil
+	return machine.BuildController(ctx, f.root, filepath.Join(f.root, f.controllerProgram()))
 }
 
 // installCRDs has the program install the kinds that it serves.
@@ -101,10 +96,10 @@ func (f *fleet) startController(ctx context.Context, out *printer) error {
 		}
 	}
 	started := &controller{Program: program}
-	if started.Health, err = freeAddress(ctx); err != nil {
+	if started.Health, err = machine.FreeAddress(ctx); err != nil {
 		return err
 	}
-	if started.Metrics, err = freeAddress(ctx); err != nil {
+	if started.Metrics, err = machine.FreeAddress(ctx); err != nil {
 		return err
 	}
 	died, err := f.launch(started)
@@ -112,7 +107,7 @@ func (f *fleet) startController(ctx context.Context, out *printer) error {
 		return err
 	}
 	if err := awaitReady(ctx, started, died); err != nil {
-		return fmt.Errorf("%w; the end of %s:\n%s", err, f.controllerLog(), tail(f.controllerLog(), 20))
+		return fmt.Errorf("%w; the end of %s:\n%s", err, f.controllerLog(), machine.Tail(f.controllerLog(), 20, nil))
 	}
 	out.line("process %d", started.PID)
 	out.line("log     %s", f.controllerLog())
@@ -143,7 +138,7 @@ func (f *fleet) launch(started *controller) (died <-chan error, err error) {
 	go func() { exited <- command.Wait() }()
 	started.PID = command.Process.Pid
 	if started.StartTime, started.Boot, err = identify(started.PID); err != nil {
-		return nil, fmt.Errorf("the controller ended at once: %w\n%s", err, tail(f.controllerLog(), 20))
+		return nil, fmt.Errorf("the controller ended at once: %w\n%s", err, machine.Tail(f.controllerLog(), 20, nil))
 	}
 	raw, err := json.MarshalIndent(started, "", "  ")
 	if err == nil {
@@ -175,16 +170,7 @@ func awaitReady(ctx context.Context, started *controller, died <-chan error) err
 }
 
 func isReady(ctx context.Context, address string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	return machine.Answers(ctx, "http://"+address+"/readyz")
 }
 
 // runningController returns the controller that an earlier call started; nil
@@ -265,19 +251,6 @@ func identify(pid int) (startTime, boot string, err error) {
 		return "", "", fmt.Errorf("reading which boot this is: %w", err)
 	}
 	return fields[start], strings.TrimSpace(string(id)), nil
-}
-
-// freeAddress returns an address of this machine alone that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		return "", fmt.Errorf("giving the free port %s back: %w", address, err)
-	}
-	return address, nil
 }
 
 func hashOf(path string) (string, error) {

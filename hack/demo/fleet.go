@@ -20,7 +20,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,78 +28,51 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// fleet is a fleet of hack/fleet. Paths are relative to the repository's root,
-// so that what is shown can be typed.
+// fleet is the fleet of the demo. Paths that are shown are relative to the
+// repository's root, so that they can be typed.
 type fleet struct {
 	name string
 	root string
 	dir  string
-
-	// bin and members are known once it is up.
-	bin     string
-	members []member
-}
-
-type member struct {
-	Name string `json:"name"`
-	Mode string `json:"mode"`
+	// running is known once the fleet program is built.
+	running *machine.Fleet
 }
 
 func (f *fleet) kubeconfig(cluster string) string {
 	return filepath.Join(f.dir, cluster+".kubeconfig")
 }
 
+// members are those of the fleet that is up.
+func (f *fleet) members() []machine.FleetMember { return f.running.State.Members }
+
 // up brings the fleet up, or makes sure that it is.
 func (f *fleet) up(ctx context.Context, out *printer) error {
-	all, err := f.run(ctx, func(line string) { showFleetLine(out, line) }, "up", "--name", f.name)
+	all, err := f.run(ctx, func(line string) { showFleetLine(out, line) }, "up")
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, all)
 	}
-	return f.load()
+	return f.running.Load()
 }
 
-// load reads what the fleet has written about itself.
-func (f *fleet) load() error {
-	raw, err := os.ReadFile(filepath.Join(f.dir, "fleet.json"))
-	if err != nil {
-		return fmt.Errorf("reading what the fleet says of itself: %w", err)
-	}
-	state := struct {
-		Bin     string   `json:"bin"`
-		Members []member `json:"members"`
-	}{}
-	if err := json.Unmarshal(raw, &state); err != nil {
-		return fmt.Errorf("reading %s/fleet.json: %w", f.dir, err)
-	}
-	f.bin, f.members = state.Bin, state.Members
-	return nil
-}
-
-// exists tells whether there is a fleet of this name.
+// exists reports whether there is a fleet of this name.
 func (f *fleet) exists() bool {
 	_, err := os.Stat(filepath.Join(f.dir, "fleet.json"))
 	return err == nil
 }
 
 // run runs the fleet program, hands on each line, and returns all of them.
-func (f *fleet) run(ctx context.Context, show func(line string), arguments ...string) (string, error) {
-	command := exec.CommandContext(ctx, "go", append([]string{"-C", "hack/fleet", "run", "."}, arguments...)...)
-	command.Dir = f.root
-	// A fleet that is interrupted ends what it started, which takes a moment.
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGINT) }
-	command.WaitDelay = 30 * time.Second
-	reader, writer := io.Pipe()
-	command.Stdout, command.Stderr = writer, writer
-	if err := command.Start(); err != nil {
-		return "", fmt.Errorf("starting hack/fleet: %w", err)
+func (f *fleet) run(ctx context.Context, show func(line string), arguments ...string) (_ string, err error) {
+	if f.running, err = machine.NewFleet(ctx, f.root, f.name, filepath.Join(f.root, "bin", "demo", "fleet")); err != nil {
+		return "", err
 	}
+	reader, writer := io.Pipe()
 	finished := make(chan error, 1)
 	go func() {
-		finished <- command.Wait()
+		finished <- f.running.Run(ctx, writer, arguments...)
 		_ = writer.Close()
 	}()
 	all := &strings.Builder{}
@@ -109,10 +81,7 @@ func (f *fleet) run(ctx context.Context, show func(line string), arguments ...st
 		all.WriteString(lines.Text() + "\n")
 		show(lines.Text())
 	}
-	if err := errors.Join(lines.Err(), <-finished); err != nil {
-		return all.String(), fmt.Errorf("hack/fleet %s: %w", strings.Join(arguments, " "), err)
-	}
-	return all.String(), nil
+	return all.String(), errors.Join(lines.Err(), <-finished)
 }
 
 // fleetStep is a line of "fleet up" that tells of one of many parts.
@@ -140,7 +109,7 @@ func (f *fleet) kubectl(ctx context.Context, out *printer, cluster string, argum
 		shown = "--kubeconfig " + f.kubeconfig(cluster) + " " + shown
 	}
 	out.line("$ kubectl %s", shown)
-	command := exec.CommandContext(ctx, filepath.Join(f.bin, "kubectl"), append([]string{"--kubeconfig", f.kubeconfig(cluster)}, arguments...)...)
+	command := exec.CommandContext(ctx, f.running.Tool("kubectl"), append([]string{"--kubeconfig", f.kubeconfig(cluster)}, arguments...)...)
 	command.Dir = f.root
 	said := &bytes.Buffer{}
 	command.Stdout, command.Stderr = said, said
@@ -152,14 +121,4 @@ func (f *fleet) kubectl(ctx context.Context, out *printer, cluster string, argum
 		return fmt.Errorf("kubectl %s: %w", shown, err)
 	}
 	return nil
-}
-
-// tail returns the end of a file.
-func tail(path string, lines int) string {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Sprintf("(%v)", err)
-	}
-	all := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

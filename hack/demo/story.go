@@ -31,6 +31,7 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 const (
@@ -155,7 +156,7 @@ func (s *story) await(ctx context.Context, image string, names ...string) error 
 		expected[name] = revision
 	}
 	if err := awaitRevisions(ctx, s.server, s.out, expected); err != nil {
-		return fmt.Errorf("%w\nthe end of %s:\n%s", err, s.controllerLog(), tail(s.controllerLog(), 20))
+		return fmt.Errorf("%w\nthe end of %s:\n%s", err, s.controllerLog(), machine.Tail(s.controllerLog(), 20, nil))
 	}
 	return s.verify(ctx, image)
 }
@@ -186,7 +187,7 @@ func (s *story) verify(ctx context.Context, image string) error {
 	if err := s.server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: configMap}, wanted); err != nil {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, configMap, err)
 	}
-	for _, member := range s.members {
+	for _, member := range s.members() {
 		server, err := s.connect(member.Name, s.server.Scheme())
 		if err != nil {
 			return err
@@ -209,7 +210,7 @@ func (s *story) verify(ctx context.Context, image string) error {
 }
 
 func (s *story) ask(ctx context.Context) error {
-	for _, member := range s.members {
+	for _, member := range s.members() {
 		if err := s.kubectl(ctx, s.out, member.Name, "-n", namespace, "get", "deployment/"+deployment, "-o", "wide"); err != nil {
 			return err
 		}
@@ -227,7 +228,7 @@ All of it took %s, and goes on running.
 
       Karmada   %s
 `, seconds(time.Since(s.out.began)), s.kubeconfig(karmada))
-	for _, member := range s.members {
+	for _, member := range s.members() {
 		fmt.Fprintf(s.out.out, "      %-9s %s   (%s)\n", member.Name, s.kubeconfig(member.Name), member.Mode)
 	}
 	fmt.Fprintf(s.out.out, `
@@ -248,7 +249,7 @@ Try next, from this folder:
 
   make demo       # tells the story again; starts what you have stopped
   make demo-down  # ends it all
-`, s.bin, s.kubeconfig(karmada), namespace, deployment, s.kubeconfig("member2"), s.name, configMap)
+`, s.running.State.Bin, s.kubeconfig(karmada), namespace, deployment, s.kubeconfig("member2"), s.name, configMap)
 }
 
 // down ends what the demo started.
@@ -260,7 +261,7 @@ func down(ctx context.Context, fleet *fleet, out *printer) error {
 	if err := fleet.stopController(ctx, out); err != nil {
 		return err
 	}
-	all, err := fleet.run(ctx, func(line string) { out.line("%s", line) }, "down", "--name", fleet.name)
+	all, err := fleet.run(ctx, func(line string) { out.line("%s", line) }, "down")
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, all)
 	}
