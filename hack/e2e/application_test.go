@@ -38,7 +38,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -86,46 +85,6 @@ type Application struct {
 	// confirmed tells of a commit what members do not run of it; nil when they do.
 	confirmed map[string]func(context.Context) error
 	lies      []error
-}
-
-// applicationStatus is what of an Application's status is looked at.
-type applicationStatus struct {
-	Sync struct {
-		Status   string `json:"status"`
-		Revision string `json:"revision"`
-	} `json:"sync"`
-	Health struct {
-		Status string `json:"status"`
-	} `json:"health"`
-	OperationState struct {
-		Phase     string `json:"phase"`
-		Message   string `json:"message"`
-		StartedAt string `json:"startedAt"`
-	} `json:"operationState"`
-	Resources []struct {
-		Kind   string `json:"kind"`
-		Name   string `json:"name"`
-		Status string `json:"status"`
-		Health struct {
-			Status  string `json:"status"`
-			Message string `json:"message"`
-		} `json:"health"`
-	} `json:"resources"`
-	History []struct {
-		Revision string `json:"revision"`
-	} `json:"history"`
-	Conditions []map[string]any `json:"conditions"`
-}
-
-func (s applicationStatus) String() string {
-	text := fmt.Sprintf("%s, %s at %.8s, operation %s: %s", s.Health.Status, s.Sync.Status, s.Sync.Revision, s.OperationState.Phase, s.OperationState.Message)
-	for _, resource := range s.Resources {
-		text += fmt.Sprintf("\n  %s %s: %s, %s %s", resource.Kind, resource.Name, resource.Status, resource.Health.Status, resource.Health.Message)
-	}
-	for _, condition := range s.Conditions {
-		text += fmt.Sprintf("\n  %v: %v", condition["type"], condition["message"])
-	}
-	return text
 }
 
 // judgesByTheBook gives Argo CD the health checks as the documentation says.
@@ -296,84 +255,6 @@ func (a *Application) follow() {
 			a.ns.T.Errorf("the Application was Healthy when the members had not confirmed: %v", errors.Join(a.lies...))
 		}
 	})
-}
-
-func (a *Application) sees(object *unstructured.Unstructured) {
-	status, err := statusOf(object)
-	if err != nil || status.Sync.Revision == "" {
-		return // of no Application yet
-	}
-	a.mu.Lock()
-	confirmed := a.confirmed[status.Sync.Revision]
-	states := a.seen[status.Sync.Revision]
-	if len(states) == 0 || states[len(states)-1].String() != status.String() {
-		a.seen[status.Sync.Revision] = append(states, status)
-	}
-	a.mu.Unlock()
-	// Before it is synced, what is judged is what was there before.
-	if status.Health.Status != "Healthy" || status.Sync.Status != "Synced" || confirmed == nil || object.GetDeletionTimestamp() != nil {
-		return
-	}
-	if err := confirmed(context.Background()); err != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.lies = append(a.lies, fmt.Errorf("at commit %.8s: %w", status.Sync.Revision, err))
-	}
-}
-
-func statusOf(object *unstructured.Unstructured) (applicationStatus, error) {
-	fields, _, _ := unstructured.NestedMap(object.Object, "status")
-	status := applicationStatus{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status); err != nil {
-		return status, fmt.Errorf("reading the Application's status: %w", err)
-	}
-	return status, nil
-}
-
-// status reads what Argo CD says now.
-func (a *Application) status(ctx context.Context) (applicationStatus, error) {
-	object := a.object()
-	if err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-		return applicationStatus{}, fmt.Errorf("reading the Application: %w", err)
-	}
-	return statusOf(object)
-}
-
-// Becomes waits until what is in Git is synced, and judged so.
-func (a *Application) Becomes(health string) applicationStatus {
-	a.ns.T.Helper()
-	return a.becomes(health+" at the commit", func(status applicationStatus) bool {
-		return status.Sync.Revision == a.commit && status.Sync.Status == "Synced" && status.Health.Status == health
-	})
-}
-
-func (a *Application) becomes(what string, is func(applicationStatus) bool) (latest applicationStatus) {
-	a.ns.T.Helper()
-	a.ns.Eventually("the Application is "+what, func(ctx context.Context) error {
-		status, err := a.status(ctx)
-		if err != nil {
-			return err
-		}
-		if latest = status; !is(status) {
-			return fmt.Errorf("it is %v", status)
-		}
-		return nil
-	})
-	return latest
-}
-
-// wasFirst checks what the Application was at the commit of now, at some time
-// after that was synced.
-func (a *Application) wasFirst(health string) {
-	a.ns.T.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, status := range a.seen[a.commit] {
-		if status.Sync.Status == "Synced" && status.Health.Status == health {
-			return
-		}
-	}
-	a.ns.T.Errorf("at commit %.8s the Application was never %s, but %v", a.commit, health, a.seen[a.commit])
 }
 
 // leave deletes the Application, and with it all that it deploys.

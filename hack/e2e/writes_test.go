@@ -142,7 +142,7 @@ func (ns *Namespace) hasOneOfEach() {
 	p.BecomesReady()
 	p.Changes(func(object *DirectPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
 	// The two are watched apart: a change made at once might still travel.
-	awaitsRows(p, "is suspended", propagationv1alpha1.ReasonSuspended)
+	p.EveryRowSays("is suspended", propagationv1alpha1.ReasonSuspended)
 	testbed.Changes(ns.Namespace, suspended, testbed.Saying("after"))
 	p.IsBecause(propagationv1alpha1.ReasonSuspended)
 }

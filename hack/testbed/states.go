@@ -251,6 +251,19 @@ func (p *Propagation) RowSays(cluster string, applied metav1.ConditionStatus, re
 	})
 }
 
+// EveryRowSays waits until every row has a reason.
+func (p *Propagation) EveryRowSays(what, reason string) {
+	p.NS.T.Helper()
+	p.Becomes(what, func(object *DirectPropagation) error {
+		for i := range object.Status.Clusters {
+			if row := &object.Status.Clusters[i]; row.Reason != reason {
+				return fmt.Errorf("%s: %s: %s", row.Name, row.Reason, row.Message)
+			}
+		}
+		return nil
+	})
+}
+
 // IsBecause waits until Ready is not True for a reason.
 func (p *Propagation) IsBecause(reason string) {
 	p.NS.T.Helper()
