@@ -122,6 +122,12 @@ func burst(ctx context.Context, b *bench) error {
 	}
 	b.say("  %v", s.Writes)
 	name := fmt.Sprintf("%d changes in %v × %d clusters", changes, time.Duration(changes)*pace, clusters)
+	b.judgeBurst(name, s, changes, clusters, took)
+	return b.withdraw(ctx, l)
+}
+
+// judgeBurst checks what a burst of changes cost.
+func (b *bench) judgeBurst(name string, s *sample, changes, clusters int, took time.Duration) {
 	works := s.Writes["PUT works"] + s.Writes["PATCH works/status"]
 	object := s.Writes["PATCH directpropagations"] + s.Writes["PUT directpropagations/status"] + s.Writes["PATCH directpropagations/status"]
 	b.results.check(check{Case: "d", What: name + ": the Works end at the last revision", Got: "yes", Want: "yes", Holds: true})
@@ -129,7 +135,6 @@ func burst(ctx context.Context, b *bench) error {
 	b.results.atMost("d", name+": writes of the object", object, float64(2*changes+3))
 	b.results.figure("d", name+": from the last change to its last Work, by polling", took.Seconds(), "s")
 	b.results.figure("d", name+": writes that were refused by a conflict", s.Writes.sum(func(key string) bool { return len(key) > 7 && key[:7] == "refused" }), "")
-	return b.withdraw(ctx, l)
 }
 
 // latency is case (f).
@@ -226,39 +231,43 @@ func (b *bench) changes(ctx context.Context, clusters, times int, controlled boo
 	client := &bare{ground: b.ground, load: l, slots: make(chan struct{}, writers)}
 	taken := []float64{}
 	for i := range times {
-		if err := b.quiet(ctx, 600*time.Millisecond); err != nil {
-			return nil, err
-		}
-		b.watcher.forgetObjects()
-		if client.live, err = l.list(ctx, b.client); err != nil {
-			return nil, err
-		}
-		f := b.watcher.await(l.keys(), 1, b.crossed(l, phaseUpdate))
-		if err := l.setOne(ctx, b.client, 0, i+2); err != nil {
-			return nil, err
-		}
-		began := time.Now()
-		if !controlled {
-			if err := client.update(ctx, 0); err != nil {
-				return nil, err
-			}
-		}
-		last, err := b.watcher.wait(ctx, f)
+		took, err := b.change(ctx, l, client, i+2, controlled)
 		if err != nil {
 			return nil, err
 		}
-		taken = append(taken, last.Sub(began).Seconds())
-		if controlled {
-			if err := b.confirmed(ctx, l, &sample{}, began); err != nil {
-				return nil, err
-			}
-		}
+		taken = append(taken, took.Seconds())
 	}
 	b.say("  %d clusters, controlled %t: p50 %.1f ms", clusters, controlled, 1000*quantile(taken, 0.5))
 	if err := b.setDirect(ctx, b.controllerProgram()); err != nil {
 		return nil, err
 	}
 	return taken, b.withdraw(ctx, l)
+}
+
+// change changes a resource once, and says how long its Works took.
+func (b *bench) change(ctx context.Context, l *load, client *bare, revision int, controlled bool) (took time.Duration, err error) {
+	if err := b.quiet(ctx, 600*time.Millisecond); err != nil {
+		return 0, err
+	}
+	b.watcher.forgetObjects()
+	if client.live, err = l.list(ctx, b.client); err != nil {
+		return 0, err
+	}
+	f := b.watcher.await(l.keys(), 1, b.crossed(l, phaseUpdate))
+	if err := l.setOne(ctx, b.client, 0, revision); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if !controlled {
+		if err := client.update(ctx, 0); err != nil {
+			return 0, err
+		}
+	}
+	last, err := b.watcher.wait(ctx, f)
+	if err == nil && controlled {
+		err = b.confirmed(ctx, l, &sample{}, began)
+	}
+	return last.Sub(began), err
 }
 
 // growth is case (g).

@@ -90,6 +90,16 @@ func (a *Application) sees(object *unstructured.Unstructured) {
 	}
 }
 
+// messageOf is what the health check says about the resource of a kind.
+func (s applicationStatus) messageOf(kind string) (message string) {
+	for _, resource := range s.Resources {
+		if resource.Kind == kind {
+			message = resource.Health.Message
+		}
+	}
+	return message
+}
+
 func statusOf(object *unstructured.Unstructured) (applicationStatus, error) {
 	fields, _, _ := unstructured.NestedMap(object.Object, "status")
 	status := applicationStatus{}

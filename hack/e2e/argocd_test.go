@@ -160,20 +160,27 @@ func TestArgoCDWaves(t *testing.T) {
 		if status := app.becomes("still waiting", waits); status.Health.Status == "Healthy" || status.Health.Status == "Degraded" {
 			t.Errorf("the Application is %v", status)
 		}
-		shop := &appsv1.Deployment{}
-		err := karmada.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "shop"}, shop)
-		switch {
-		case wave.before == "" && !apierrors.IsNotFound(err):
-			t.Errorf("wave 1 has begun before wave 0 is confirmed: reading the shop: %v", err)
-		case wave.before != "" && (err != nil || shop.Spec.Template.Spec.Containers[0].Image != wave.before):
-			t.Errorf("wave 1 has begun before wave 0 is confirmed: the shop is %v, %v", shop.Spec, err)
-		}
+		ns.nextWaveHasNotBegun(wave.before)
 
 		resume()
 		app.Becomes("Healthy")
 		app.wasFirst("Progressing")
 	}
 	ns.bearsNothingOfArgoCD(&corev1.ConfigMapList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{})
+}
+
+// nextWaveHasNotBegun checks that the shop, of wave 1, still has the image that it
+// had before, or is not there if there was none.
+func (ns *Namespace) nextWaveHasNotBegun(before string) {
+	ns.T.Helper()
+	shop := &appsv1.Deployment{}
+	err := karmada.Get(ns.Ctx, ns.Key("shop"), shop)
+	switch {
+	case before == "" && !apierrors.IsNotFound(err):
+		ns.T.Errorf("wave 1 has begun before wave 0 is confirmed: reading the shop: %v", err)
+	case before != "" && (err != nil || shop.Spec.Template.Spec.Containers[0].Image != before):
+		ns.T.Errorf("wave 1 has begun before wave 0 is confirmed: the shop is %v, %v", shop.Spec, err)
+	}
 }
 
 // A Deployment in Git: created, changed, mended when somebody else changes it,
@@ -192,7 +199,20 @@ func TestArgoCDDelivers(t *testing.T) {
 	app.wasFirst("Progressing")
 	ns.nothingMore(app)
 
-	// Somebody changes by hand what Git says.
+	ns.isMended(app)
+	app.Becomes("Healthy")
+
+	app.Commits(map[string]string{"shop.yaml": "", "settings.yaml": settingsInGit("hello", "0")}, ns.membersRun("", "hello"))
+	app.Becomes("Healthy")
+	ns.Eventually("the members lack what is gone from Git", ns.membersRun("", "hello"))
+	if err := karmada.Get(t.Context(), ns.Key("shop"), &DirectPropagation{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the DirectPropagation that is gone from Git: %v", err)
+	}
+}
+
+// isMended changes by hand what Git says, and waits until Argo CD has undone it.
+func (ns *Namespace) isMended(app *Application) {
+	ns.T.Helper()
 	app.ClaimsNothing()
 	shop := named(&appsv1.Deployment{}, "shop")
 	shop.Namespace = ns.Name
@@ -208,9 +228,7 @@ func TestArgoCDDelivers(t *testing.T) {
 		return nil
 	})
 	object := &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "shop"}}
-	if err := testbed.Change(t.Context(), karmada, object, func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets("member1") }); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Changes(ns.Namespace, object, func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets("member1") })
 	byHand = object.Generation
 	ns.Eventually("Argo CD has mended the DirectPropagation", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -222,14 +240,6 @@ func TestArgoCDDelivers(t *testing.T) {
 		return nil
 	})
 	ns.Eventually("the members run what is in Git", ns.membersRun("nginx:1.28", ""))
-	app.Becomes("Healthy")
-
-	app.Commits(map[string]string{"shop.yaml": "", "settings.yaml": settingsInGit("hello", "0")}, ns.membersRun("", "hello"))
-	app.Becomes("Healthy")
-	ns.Eventually("the members lack what is gone from Git", ns.membersRun("", "hello"))
-	if err := karmada.Get(t.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-		t.Errorf("the DirectPropagation that is gone from Git: %v", err)
-	}
 }
 
 // nothingMore checks that Argo CD finds nothing to do, however closely it
@@ -287,12 +297,7 @@ func TestArgoCDBadImage(t *testing.T) {
 			// Time passes without an event: it is seen when Argo CD looks again.
 			app.looksAgain("normal")
 			status := app.Becomes("Degraded")
-			message := ""
-			for _, resource := range status.Resources {
-				if resource.Kind == "DirectPropagation" {
-					message = resource.Health.Message
-				}
-			}
+			message := status.messageOf("DirectPropagation")
 			if !strings.HasPrefix(message, bad.says) || strings.Contains(message, "member2") {
 				t.Errorf("the DirectPropagation says %q, want %q and nothing of member2", message, bad.says)
 			}
@@ -311,26 +316,7 @@ func (ns *Namespace) refuses(member *Member, resource, unless string) {
 	if resource == "deployments" {
 		group = "apps"
 	}
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: ns.Name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns.Name}},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
-				}}},
-			},
-			Validations: []admissionregistrationv1.Validation{{Expression: unless, Message: "images must be good"}},
-		},
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: ns.Name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: ns.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}
+	policy, binding := ns.goodImages(group, resource, unless)
 	for _, object := range []client.Object{policy, binding} {
 		if err := member.Create(ns.Ctx, object); err != nil {
 			ns.T.Fatalf("%s: creating %s: %v", member, testbed.Describe(object), err)
@@ -355,4 +341,30 @@ func (ns *Namespace) refuses(member *Member, resource, unless string) {
 		}
 		return nil
 	})
+}
+
+// goodImages is a policy that admits a resource of the namespace if an expression is
+// true.
+func (ns *Namespace) goodImages(group, resource, unless string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: ns.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns.Name}},
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+				}}},
+			},
+			Validations: []admissionregistrationv1.Validation{{Expression: unless, Message: "images must be good"}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: ns.Name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: ns.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	return policy, binding
 }

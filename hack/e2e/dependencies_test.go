@@ -45,20 +45,30 @@ func TestDependenciesFollow(t *testing.T) {
 		ns.Has(resource)
 		ns.NoteWork(testbed.ReferenceTo(resource))
 	}
-	needs := func(name string, configMaps ...string) *appsv1.Deployment {
-		made := testbed.Deployment(name, "web:1", 1)
-		pod := &made.Spec.Template.Spec
-		pod.ServiceAccountName = account.Name
-		pod.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret.Name}}}}
-		for _, name := range configMaps {
-			pod.Containers[0].EnvFrom = append(pod.Containers[0].EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
-		}
-		ns.Has(made)
-		return made
+	first, second := needing("first", "shop", "key", "settings"), needing("second", "shop", "key", "settings", "absent")
+	ns.Has(first)
+	ns.Has(second)
+	ns.dependenciesFollow(first, second, settings, secret)
+}
+
+// needing builds a Deployment that needs an account, a Secret and some ConfigMaps.
+func needing(name, account, secret string, configMaps ...string) *appsv1.Deployment {
+	made := testbed.Deployment(name, "web:1", 1)
+	pod := &made.Spec.Template.Spec
+	pod.ServiceAccountName = account
+	pod.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}}}
+	for _, name := range configMaps {
+		pod.Containers[0].EnvFrom = append(pod.Containers[0].EnvFrom, corev1.EnvFromSource{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
 	}
+	return made
+}
+
+// dependenciesFollow propagates two Deployments that share some of what they need.
+func (ns *Namespace) dependenciesFollow(shared, alone *appsv1.Deployment, settings *corev1.ConfigMap, secret *corev1.Secret) {
+	ns.T.Helper()
 	follow := func(object *DirectPropagation) { object.Spec.PropagateDeps = ptr.To(true) }
-	first := ns.Propagates("first", needs("first", "settings")).With(follow).To(members...)
-	second := ns.Propagates("second", needs("second", "settings", "absent")).With(follow).To(member2)
+	first := ns.Propagates("first", shared).With(follow).To(members...)
+	second := ns.Propagates("second", alone).With(follow).To(member2)
 	haveFollowed(first, 3, 3)
 	first.BecomesReady()
 	ns.NowRun(settings, members...)
@@ -66,7 +76,7 @@ func TestDependenciesFollow(t *testing.T) {
 	haveFollowed(second, 4, 3)
 	unready := second.Latest().Status.Dependencies.Unready
 	if len(unready) != 1 || unready[0].Name != "absent" || unready[0].Reason != propagationv1alpha1.ReasonResourceNotFound {
-		t.Errorf("unready: %+v", unready)
+		ns.T.Errorf("unready: %+v", unready)
 	}
 	absent := testbed.ConfigMap("absent", "at last")
 	ns.Has(absent)

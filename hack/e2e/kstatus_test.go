@@ -19,7 +19,6 @@ limitations under the License.
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -68,20 +67,7 @@ func TestKstatus(t *testing.T) {
 	ns := newNamespace(t)
 	settings := testbed.ConfigMap("settings", "hello")
 	p := ns.Propagates("settings", settings).To(member1)
-	var mu sync.Mutex
-	early := []string{}
-	p.OnEveryState(func(object *DirectPropagation) {
-		got, err := verdict(object)
-		if err == nil && got.Status != status.CurrentStatus {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		// Current is right where Ready is True for this very generation.
-		if err != nil || !isConfirmed(object) {
-			early = append(early, fmt.Sprintf("generation %d, version %s: %+v, %v", object.Generation, object.ResourceVersion, got, err))
-		}
-	})
+	early := takenForFinished(p)
 	judges(p, status.InProgressStatus) // the resource is not there
 	ns.Has(settings)
 	judges(p, status.CurrentStatus)
@@ -101,27 +87,55 @@ func TestKstatus(t *testing.T) {
 	p.Changes(func(object *DirectPropagation) { object.Spec.Resource.Kind = "ConfigMap" })
 	judges(p, status.CurrentStatus)
 
-	// Something else on the member holds the deletion up.
+	isTerminating(ns, p, settings)
+	if states := early(); len(states) > 0 {
+		t.Errorf("kstatus took these for finished:\n%s", slices.Concat(states))
+	}
+}
+
+// isTerminating deletes an object while something else on a member holds the
+// deletion up.
+func isTerminating(ns *Namespace, p *Propagation, settings *corev1.ConfigMap) {
+	ns.T.Helper()
 	held := &corev1.ConfigMap{}
 	held.Namespace, held.Name = ns.Name, settings.Name
 	holdUp := func(config *corev1.ConfigMap) { config.Finalizers = []string{"example.org/held"} }
 	if err := testbed.Change(ns.Ctx, member1.Client, held, holdUp); err != nil {
-		t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	if err := karmada.Delete(ns.Ctx, p.Latest()); err != nil {
-		t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	judges(p, status.TerminatingStatus)
 	letGo := func(config *corev1.ConfigMap) { config.Finalizers = nil }
 	if err := testbed.Change(ns.Ctx, member1.Client, held, letGo); err != nil {
-		t.Fatal(err)
+		ns.T.Fatal(err)
 	}
 	p.IsGone()
-	ns.Eventually("the member lacks it", func(ctx context.Context) error { return testbed.Lack(ctx, settings, members...) })
-	mu.Lock()
-	defer mu.Unlock()
-	if len(early) > 0 {
-		t.Errorf("kstatus took these for finished:\n%s", slices.Concat(early))
+	ns.ComeToLack(settings, members...)
+}
+
+// takenForFinished judges every state of an object, and returns those that kstatus
+// took for finished too early.
+func takenForFinished(p *Propagation) func() []string {
+	var mu sync.Mutex
+	early := []string{}
+	p.OnEveryState(func(object *DirectPropagation) {
+		got, err := verdict(object)
+		if err == nil && got.Status != status.CurrentStatus {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		// Current is right where Ready is True for this very generation.
+		if err != nil || !isConfirmed(object) {
+			early = append(early, fmt.Sprintf("generation %d, version %s: %+v, %v", object.Generation, object.ResourceVersion, got, err))
+		}
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(early)
 	}
 }
 

@@ -82,20 +82,7 @@ func TestOverridesAreKarmadas(t *testing.T) {
 	for _, member := range members {
 		inline.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
 		overridden.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
-		manifests := map[string]string{}
-		for _, name := range names {
-			ns.Eventually(name+" reaches "+member.Name, func(ctx context.Context) error {
-				work, err := ns.Work(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}}, member)
-				if err != nil {
-					return err
-				}
-				manifests[name], err = plainManifest(work, name)
-				if record := work.Annotations[util.AppliedOverrides]; err == nil && (name == "inline") != (record == "") {
-					return fmt.Errorf("applied overrides of %s: %q", name, record)
-				}
-				return err
-			})
-		}
+		manifests := ns.manifestsOn(member, names)
 		for _, name := range names[:2] {
 			if diff := cmp.Diff(manifests["bypolicy"], manifests[name]); diff != "" {
 				t.Errorf("%s: manifest of %s (-Karmada's +ours):\n%s", member, name, diff)
@@ -111,6 +98,26 @@ func TestOverridesAreKarmadas(t *testing.T) {
 	ns.Eventually("without the policy, nothing is overridden", func(ctx context.Context) error {
 		return testbed.Run(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "overridden"}, Spec: testbed.Deployment("overridden", "web:1", 1).Spec}, members...)
 	})
+}
+
+// manifestsOn are the manifests of the Works of some Deployments on a member.
+func (ns *Namespace) manifestsOn(member *Member, names []string) map[string]string {
+	ns.T.Helper()
+	manifests := map[string]string{}
+	for _, name := range names {
+		ns.Eventually(name+" reaches "+member.Name, func(ctx context.Context) error {
+			work, err := ns.Work(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: name}}, member)
+			if err != nil {
+				return err
+			}
+			manifests[name], err = plainManifest(work, name)
+			if record := work.Annotations[util.AppliedOverrides]; err == nil && (name == "inline") != (record == "") {
+				return fmt.Errorf("applied overrides of %s: %q", name, record)
+			}
+			return err
+		})
+	}
+	return manifests
 }
 
 // plainManifest is the manifest of a Work without what names the Work, the

@@ -142,23 +142,29 @@ func TestWorkIsMadeAnew(t *testing.T) {
 	p := ns.Propagates("settings", settings).To(member1, member2)
 	p.BecomesReady()
 	for _, member := range members {
-		before, err := ns.Work(ns.Ctx, settings, member)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := karmada.Delete(ns.Ctx, before.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
-		ns.Eventually("there is another Work", func(ctx context.Context) error {
-			after, err := ns.Work(ctx, settings, member)
-			if err == nil && after.UID == before.UID {
-				return errors.New("it is still the old one")
-			}
-			return err
-		})
+		ns.workIsRestored(settings, member)
 		ns.ComeToRun(settings, member)
 		p.BecomesReady()
 	}
+}
+
+// workIsRestored deletes the Work of a resource and waits for another one.
+func (ns *Namespace) workIsRestored(resource client.Object, member *Member) {
+	ns.T.Helper()
+	before, err := ns.Work(ns.Ctx, resource, member)
+	if err != nil {
+		ns.T.Fatal(err)
+	}
+	if err := karmada.Delete(ns.Ctx, before.DeepCopy()); err != nil {
+		ns.T.Fatal(err)
+	}
+	ns.Eventually("there is another Work", func(ctx context.Context) error {
+		after, err := ns.Work(ctx, resource, member)
+		if err == nil && after.UID == before.UID {
+			return errors.New("it is still the old one")
+		}
+		return err
+	})
 }
 
 // isRepaired waits until a Work is what it was, and the member too.

@@ -68,26 +68,9 @@ func TestResourceIsCreatedAnew(t *testing.T) {
 			p := ns.Propagates("it", tc.before).With(func(object *DirectPropagation) { object.Spec.AggregateStatus = ptr.To(false) }).To(members...)
 			ns.Eventually("the members have the old one", ns.haveUIDsOf(tc.before, nil))
 			old := ns.uidsOf(tc.before)
-			ns.Loses(tc.before)
-			ns.Eventually("it is gone", func(ctx context.Context) error {
-				err := karmada.Get(ctx, types.NamespacedName{Namespace: ns.Name, Name: tc.before.GetName()}, tc.before.DeepCopyObject().(client.Object))
-				if apierrors.IsNotFound(err) {
-					return nil
-				}
-				return errors.Join(errors.New("it is there"), err)
-			})
+			ns.losesForGood(tc.before)
 			ns.Has(tc.after)
-			said := make(chan bool, 1)
-			p.OnEveryState(func(object *DirectPropagation) {
-				for _, row := range object.Status.Clusters {
-					if strings.Contains(row.Message, "created anew") {
-						select {
-						case said <- true:
-						default:
-						}
-					}
-				}
-			})
+			said := saysInARow(p, "created anew")
 			ns.Eventually("the members have another one", ns.haveUIDsOf(tc.after, old))
 			ns.ComeToRun(tc.after, members...)
 			ns.Eventually("a row has said so", func(context.Context) error {
@@ -100,6 +83,36 @@ func TestResourceIsCreatedAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// losesForGood deletes a resource from the control plane and waits until it is gone.
+func (ns *Namespace) losesForGood(resource client.Object) {
+	ns.T.Helper()
+	ns.Loses(resource)
+	ns.Eventually("it is gone", func(ctx context.Context) error {
+		err := karmada.Get(ctx, ns.Key(resource.GetName()), resource.DeepCopyObject().(client.Object))
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is there"), err)
+	})
+}
+
+// saysInARow returns a channel that gets a value once the message of a row has
+// contained some words.
+func saysInARow(p *Propagation, words string) <-chan bool {
+	said := make(chan bool, 1)
+	p.OnEveryState(func(object *DirectPropagation) {
+		for _, row := range object.Status.Clusters {
+			if strings.Contains(row.Message, words) {
+				select {
+				case said <- true:
+				default:
+				}
+			}
+		}
+	})
+	return said
 }
 
 func (ns *Namespace) uidsOf(object client.Object) map[string]types.UID {
@@ -147,14 +160,7 @@ func TestDataIsNotReplaced(t *testing.T) {
 	p := ns.Propagates("database", before).With(func(object *DirectPropagation) { object.Spec.AggregateStatus = ptr.To(false) }).To(members...)
 	ns.Eventually("the members have it", ns.haveUIDsOf(before, nil))
 	old := ns.uidsOf(before)
-	ns.Loses(before)
-	ns.Eventually("it is gone", func(ctx context.Context) error {
-		err := karmada.Get(ctx, types.NamespacedName{Namespace: ns.Name, Name: "database"}, &appsv1.StatefulSet{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(errors.New("it is there"), err)
-	})
+	ns.losesForGood(before)
 	ns.Has(database("two"))
 	p.Becomes("says that it is not replaced", func(object *DirectPropagation) error {
 		for _, member := range members {

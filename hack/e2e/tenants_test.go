@@ -96,20 +96,7 @@ func TestTenantLosesPermission(t *testing.T) {
 	// The resource is what runs again: nothing new travels, and all is repaired.
 	testbed.Changes(ns.Namespace, settings, testbed.Saying(running))
 	p.BecomesReady()
-	work, err := ns.Work(ns.Ctx, settings, member1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := karmada.Delete(ns.Ctx, work.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
-	ns.Eventually("the Work is restored", func(ctx context.Context) error {
-		after, err := ns.Work(ctx, settings, member1)
-		if err == nil && after.UID == work.UID {
-			return errors.New("it is still the old one")
-		}
-		return err
-	})
+	ns.workIsRestored(settings, member1)
 	p.BecomesReady()
 
 	testbed.Changes(ns.Namespace, settings, testbed.Saying("forbidden"))

@@ -91,6 +91,27 @@ type descriptor struct {
 	Layers    []descriptor `json:"layers"`
 }
 
+// blob is the name of what is described, in the archive.
+func (d descriptor) blob() string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
+
+// manifestIn follows an OCI layout from its index to the manifest of the only image.
+func manifestIn(blobs map[string][]byte) (descriptor, error) {
+	name := "index.json"
+	for { // index of the archive, index of platforms, image
+		manifest := descriptor{}
+		if err := json.Unmarshal(blobs[name], &manifest); err != nil {
+			return manifest, fmt.Errorf("%s: %w", name, err)
+		}
+		if manifest.Config != nil {
+			return manifest, nil
+		}
+		if len(manifest.Manifests) != 1 {
+			return manifest, fmt.Errorf("%s names %d manifests", name, len(manifest.Manifests))
+		}
+		name = manifest.Manifests[0].blob()
+	}
+}
+
 // unpack follows an OCI layout from its index to the layers, as a container
 // runtime does.
 func unpack(archive, folder string) (*image, error) {
@@ -103,30 +124,19 @@ func unpack(archive, folder string) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	read := func(name string, into any) error { return json.Unmarshal(blobs[name], into) }
-	blob := func(d descriptor) string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
-	manifest, name := descriptor{}, "index.json"
-	for manifest.Config == nil { // index of the archive, index of platforms, image
-		manifest = descriptor{}
-		if err := read(name, &manifest); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if manifest.Config == nil {
-			if len(manifest.Manifests) != 1 {
-				return nil, fmt.Errorf("%s names %d manifests", name, len(manifest.Manifests))
-			}
-			name = blob(manifest.Manifests[0])
-		}
+	manifest, err := manifestIn(blobs)
+	if err != nil {
+		return nil, err
 	}
 	config := struct {
 		Config image `json:"config"`
 	}{}
-	if err := read(blob(*manifest.Config), &config); err != nil {
+	if err := json.Unmarshal(blobs[manifest.Config.blob()], &config); err != nil {
 		return nil, err
 	}
 	config.Config.root = folder
 	for _, layer := range manifest.Layers {
-		content, err := gzip.NewReader(bytes.NewReader(blobs[blob(layer)]))
+		content, err := gzip.NewReader(bytes.NewReader(blobs[layer.blob()]))
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,13 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 	}
 
-	// A kind that is not named is refused, and the object says so.
+	secretsAreRefused(t)
+}
+
+// secretsAreRefused propagates a kind that is not named: it is refused, and the
+// object says so.
+func secretsAreRefused(t *testing.T) {
+	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "helm-secret"}, StringData: map[string]string{"key": "value"}}
 	if err := karmada.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)

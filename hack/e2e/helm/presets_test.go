@@ -39,38 +39,43 @@ const (
 	namespace = "karmada-system" // on the Karmada API server
 )
 
+// preset is a way in which Karmada is installed.
+type preset struct {
+	name        string
+	secret, key string
+	values      []string
+	jobs        int
+	// before is done on the Karmada API server by hand.
+	before func(*testing.T)
+}
+
+var presets = []preset{
+	{name: "karmadactl", secret: "karmada-controller-manager-config", key: "karmada.config"},
+	{
+		name: "helm", secret: "prod-kubeconfig", key: "kubeconfig", jobs: 1,
+		values: []string{"karmada.preset=helm", "karmada.name=prod", "crds.install=job", "rbac.install=job"},
+	},
+	{
+		name: "operator", secret: "prod-admin-config", key: "karmada.config",
+		values: []string{"karmada.preset=operator", "karmada.name=prod", "crds.install=none", "rbac.install=none"},
+		before: func(t *testing.T) {
+			kubectl(t, "apply", "--server-side", "-k", filepath.Join(bed.Root, "cmd", "controller-manager", "install"))
+		},
+	},
+	{
+		name: "custom", secret: "mine", key: "config",
+		values: []string{
+			"karmada.preset=custom", "karmada.kubeconfigSecret.name=mine", "karmada.kubeconfigSecret.key=config",
+			"rbac.leastPrivilege=false", "rbac.install=none",
+		},
+	},
+}
+
 // Each of the ways in which Karmada is installed leaves another Secret, and each
 // of the ways to install CRDs and roles is taken once. What is rendered then does
 // the whole journey.
 func TestPresets(t *testing.T) {
-	for _, preset := range []struct {
-		name        string
-		secret, key string
-		values      []string
-		jobs        int
-		// before is done on the Karmada API server by hand.
-		before func(*testing.T)
-	}{
-		{name: "karmadactl", secret: "karmada-controller-manager-config", key: "karmada.config"},
-		{
-			name: "helm", secret: "prod-kubeconfig", key: "kubeconfig", jobs: 1,
-			values: []string{"karmada.preset=helm", "karmada.name=prod", "crds.install=job", "rbac.install=job"},
-		},
-		{
-			name: "operator", secret: "prod-admin-config", key: "karmada.config",
-			values: []string{"karmada.preset=operator", "karmada.name=prod", "crds.install=none", "rbac.install=none"},
-			before: func(t *testing.T) {
-				kubectl(t, "apply", "--server-side", "-k", filepath.Join(bed.Root, "cmd", "controller-manager", "install"))
-			},
-		},
-		{
-			name: "custom", secret: "mine", key: "config",
-			values: []string{
-				"karmada.preset=custom", "karmada.kubeconfigSecret.name=mine", "karmada.kubeconfigSecret.key=config",
-				"rbac.leastPrivilege=false", "rbac.install=none",
-			},
-		},
-	} {
+	for _, preset := range presets {
 		t.Run(preset.name, func(t *testing.T) {
 			forgetInstallation(t)
 			r := newRelease(t)

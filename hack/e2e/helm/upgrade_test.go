@@ -61,8 +61,20 @@ func TestUpgradeRollbackUninstall(t *testing.T) {
 		t.Errorf("the upgrade wrote Works: %v, then %v", works, got)
 	}
 	j.changes("after the upgrade")
+
+	back := rollsBack(t, r, j, old, upgraded, now)
 	works = j.works()
 
+	r.helm("uninstall", r.name, "--wait", "--timeout", "2m")
+	back.stops()
+	remains(t, r, j, works)
+}
+
+// rollsBack rolls a release back to its first revision. The CRD stays, and no Work
+// is written.
+func rollsBack(t *testing.T, r *release, j *traveler, old, upgraded *runningPod, now string) *runningPod {
+	t.Helper()
+	works := j.works()
 	r.helm("rollback", r.name, "1", "--wait", "--timeout", "2m")
 	back := r.startsOne()
 	upgraded.stops()
@@ -77,11 +89,7 @@ func TestUpgradeRollbackUninstall(t *testing.T) {
 		t.Errorf("the rollback wrote Works: %v, then %v", works, got)
 	}
 	j.changes("after the rollback")
-	works = j.works()
-
-	r.helm("uninstall", r.name, "--wait", "--timeout", "2m")
-	back.stops()
-	remains(t, r, j, works)
+	return back
 }
 
 // installedBy returns which version has installed the CRD.

@@ -22,12 +22,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 // settingsChart is a user's chart: what is deployed to Karmada itself.
@@ -49,11 +50,24 @@ spec:
 // for Kubernetes' own kinds alone, and the documentation says so.
 func TestHelmsOwnWaiter(t *testing.T) {
 	helm4 := bed.File("helm4")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", helm4, "helm.sh/helm/v4/cmd/helm")
-	build.Dir = filepath.Join(bed.Root, "hack", "e2e", "helm", "helm4")
-	if printed, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building Helm 4: %v\n%s", err, printed)
+	if err := machine.Build(t.Context(), filepath.Join(bed.Root, "hack", "e2e", "helm", "helm4"), "helm.sh/helm/v4/cmd/helm", helm4); err != nil {
+		t.Fatal(err)
 	}
+	chart := usersChart(t)
+	forgetInstallation(t)
+	r := newRelease(t)
+	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))
+	r.installs(chartFolder())
+	r.startsOne()
+
+	for program, waits := range map[string]bool{helm4: true, bed.Fleet.Tool("helm"): false} {
+		deploysWith(t, program, waits, chart)
+	}
+}
+
+// usersChart writes the chart of a user.
+func usersChart(t *testing.T) string {
+	t.Helper()
 	chart := t.TempDir()
 	for name, content := range map[string]string{
 		"Chart.yaml":             "apiVersion: v2\nname: shop\nversion: 0.1.0\n",
@@ -68,48 +82,44 @@ func TestHelmsOwnWaiter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	forgetInstallation(t)
-	r := newRelease(t)
-	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))
-	r.installs(chartFolder())
-	r.startsOne()
+	return chart
+}
 
+// deploysWith installs, upgrades and uninstalls a chart with a helm that waits for
+// the members, or does not.
+func deploysWith(t *testing.T, program string, waits bool, chart string) {
+	t.Helper()
 	const missing = "second=no-such-cluster"
-	for _, version := range []struct {
-		program string
-		waits   bool
-	}{{program: helm4, waits: true}, {program: bed.Fleet.Tool("helm")}} {
-		namespace := "helm-" + rand.String(5)
-		helm := func(arguments ...string) error {
-			_, err := run(t, version.program, append(arguments, "--kubeconfig", bed.Fleet.Kubeconfig("karmada"), "--namespace", namespace)...)
-			return err
-		}
-		if err := helm("install", "settings", chart, "--create-namespace", "--wait", "--timeout", "2m"); err != nil {
-			t.Fatal(err)
-		}
-		j := &traveler{t: t, namespace: namespace}
-		if version.waits {
-			// Now, and not a moment later.
-			if err := j.told(t.Context(), "hello"); err != nil {
-				t.Errorf("%s has waited: %v", version.program, err)
-			}
-		}
-		j.confirmed("hello")
-		err := helm("upgrade", "settings", chart, "--wait", "--timeout", "10s", "--set", missing)
-		switch {
-		case version.waits && (err == nil || !strings.Contains(err.Error(), "kind: DirectPropagation, status: InProgress")):
-			t.Errorf("%s upgrades with %s: %v", version.program, missing, err)
-		case !version.waits && err != nil:
-			t.Errorf("%s does wait: the documentation is wrong: %v", version.program, err)
-		}
-		if err := helm("uninstall", "settings", "--wait"); err != nil {
-			t.Error(err)
-		}
-		eventually(t, "the members lack what was uninstalled", func(ctx context.Context) error {
-			if err := j.told(ctx, "hello"); err == nil || !strings.Contains(err.Error(), "not found") {
-				return fmt.Errorf("they have it: %w", err)
-			}
-			return nil
-		})
+	namespace := "helm-" + rand.String(5)
+	helm := func(arguments ...string) error {
+		_, err := run(t, program, append(arguments, "--kubeconfig", bed.Fleet.Kubeconfig("karmada"), "--namespace", namespace)...)
+		return err
 	}
+	if err := helm("install", "settings", chart, "--create-namespace", "--wait", "--timeout", "2m"); err != nil {
+		t.Fatal(err)
+	}
+	j := &traveler{t: t, namespace: namespace}
+	if waits {
+		// Now, and not a moment later.
+		if err := j.told(t.Context(), "hello"); err != nil {
+			t.Errorf("%s has waited: %v", program, err)
+		}
+	}
+	j.confirmed("hello")
+	err := helm("upgrade", "settings", chart, "--wait", "--timeout", "10s", "--set", missing)
+	switch {
+	case waits && (err == nil || !strings.Contains(err.Error(), "kind: DirectPropagation, status: InProgress")):
+		t.Errorf("%s upgrades with %s: %v", program, missing, err)
+	case !waits && err != nil:
+		t.Errorf("%s does wait: the documentation is wrong: %v", program, err)
+	}
+	if err := helm("uninstall", "settings", "--wait"); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the members lack what was uninstalled", func(ctx context.Context) error {
+		if err := j.told(ctx, "hello"); err == nil || !strings.Contains(err.Error(), "not found") {
+			return fmt.Errorf("they have it: %w", err)
+		}
+		return nil
+	})
 }
