@@ -21,24 +21,19 @@ limitations under the License.
 // kubelets.
 //
 //	make e2e                                   # a fleet, all journeys, and it is gone again
-//	E2E_KEEP=1 make e2e                        # the fleet stays, and it is said how to reach it
+//	E2E_KEEP=1 make e2e                        # the fleet stays, and the output says how to reach it
 //	E2E_FLEET=.fleet/e2e make e2e              # on a fleet that runs
 //	E2E_CONTROLLER=/tmp/controller make e2e    # with a controller that is built already
 //	make e2e TESTFLAGS='-run Crash' E2E_SEED=7 # one journey, with the random numbers of an earlier run
 //	make e2e-argocd                            # the journeys with Argo CD, on a fleet that has it
 //
-// What stands where:
+// The fleet, the controller's process and the language that journeys are told in
+// come from hack/testbed. A file is named after what its tests are about; three
+// hold what several of them need:
 //
-//	suite.go        fleet, controller and clients come up and go down
-//	fleet.go        the fleet program of hack/fleet
-//	controller.go   the controller's process: started, ended, killed
-//	audit.go        every request of the controller, counted on its way
-//	namespace.go    a test's own namespace, on all planes, and that it is left clean
-//	propagation.go  a DirectPropagation and all that a watch shows of it
-//	member.go       what a member runs
-//	await.go        waiting, and what is shown when it was in vain
-//	builders.go     objects
-//	argocd.go       Applications of Argo CD and their Git repositories
+//	main_test.go               what the test bed is asked for
+//	witness_test.go            checks that rows tell the truth
+//	application_test.go        Applications of Argo CD and their Git repositories
 //
 // Tests that end the controller's process come first, one after the other;
 // all others run beside each other in namespaces of their own.

@@ -22,17 +22,20 @@ limitations under the License.
 //	FAULTS_FLEET=.fleet/faults make faults                 # on a fleet that runs; it stays
 //	go test -tags faults -v -run Outage ./hack/faults      # one of them
 //	FAULTS_WRITE_DOCS=1 make faults                        # and writes what was seen and measured into docs/
+//	FAULTS_KEEP=1 make faults                              # the fleet stays
+//	FAULTS_SEED=7 make faults                              # with the random numbers of an earlier run
 //
-// What stands where:
+// The fleet, the controller's process and the language come from hack/testbed. A
+// file is named after what its tests are about; these hold what several need:
 //
-//	ground_test.go      fleet, clients, and their coming and going
-//	controller_test.go  the controller as a process, its requests counted where that matters
-//	chronicle_test.go   all that a watch shows, with the time it was seen
-//	space_test.go       a test's own namespace, and that it is left clean
-//	figures_test.go     what was measured, and the pages made of it
-//	agents/             a program that plays the agents of many clusters
+//	main_test.go       what the test bed is asked for
+//	process_test.go    processes of the fleet that stop, crash and start
+//	configmap_test.go  what members have of a ConfigMap
+//	kinds_test.go      kinds that are installed for a test
+//	figures_test.go    what was measured, and the pages made of it
+//	agents/            a program that plays the agents of many clusters
 //
-// All tests go one after the other: each has the fleet for itself. What a test
+// The tests run one after the other: each has the fleet for itself. What a test
 // stops it starts again, whatever becomes of it.
 //
 // A confirmation is always checked by reading the member after the status that
