@@ -103,7 +103,7 @@ func (ns *Namespace) cycle(resource client.Object, random *rand.Rand) error {
 	if err := karmada.Delete(ns.Ctx, object); err != nil {
 		return fmt.Errorf("deleting DirectPropagation %s: %w", name, err)
 	}
-	if _, err := bed.AwaitFor(ns.Ctx, testbed.Patience, "DirectPropagation "+name+" is gone", func(ctx context.Context) error {
+	if err := bed.Await(ns.Ctx, "DirectPropagation "+name+" is gone", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 			return errors.Join(errors.New("it is there"), err)
 		}

@@ -99,7 +99,7 @@ func (ns *Namespace) abandons(since time.Time) {
 // hasNoWorks waits until no Work of a ConfigMap is left.
 func (ns *Namespace) hasNoWorks(name string) {
 	ns.T.Helper()
-	if _, err := bed.AwaitFor(ns.Ctx, testbed.Patience, "no Work of "+name+" is left", func(context.Context) error {
+	if err := bed.Await(ns.Ctx, "no Work of "+name+" is left", func(context.Context) error {
 		for _, m := range members {
 			if work := ns.work(m.Name, name); work != nil {
 				return fmt.Errorf("Work %s/%s is left", work.Namespace, work.Name)

@@ -183,7 +183,7 @@ func restarts(t *testing.T, process string) {
 	<-gone.C
 	back := starts(t, process)
 	// The chronicles must have seen what became of everything before it is judged.
-	if _, err := bed.AwaitFor(t.Context(), testbed.Patience, "the Karmada API server lists Works", func(ctx context.Context) error {
+	if err := bed.Await(t.Context(), "the Karmada API server lists Works", func(ctx context.Context) error {
 		return karmada.List(ctx, &workv1alpha1.WorkList{}, client.Limit(1))
 	}); err != nil {
 		t.Fatal(err)

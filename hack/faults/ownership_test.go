@@ -70,9 +70,7 @@ func TestPolicyHoldsAndLetsGo(t *testing.T) {
 func (ns *Namespace) allRun(name string) {
 	ns.T.Helper()
 	for _, m := range members {
-		if _, err := bed.AwaitFor(ns.Ctx, testbed.Patience, m.Name+" runs "+name, func(ctx context.Context) error { return ns.Differs(ctx, m, testbed.ConfigMap(name, "")) }); err != nil {
-			ns.T.Fatalf("%v\n%s", err, ns.Dump())
-		}
+		ns.Eventually(m.Name+" runs "+name, func(ctx context.Context) error { return ns.Differs(ctx, m, testbed.ConfigMap(name, "")) })
 	}
 }
 
@@ -83,7 +81,7 @@ func (ns *Namespace) policyGoes(t *testing.T, order string) {
 	if err := karmada.Delete(t.Context(), &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "settings"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bed.AwaitFor(t.Context(), testbed.Patience, "the policy has let go of the resource", func(ctx context.Context) error {
+	ns.Eventually("the policy has let go of the resource", func(ctx context.Context) error {
 		settings := testbed.ConfigMap("settings", "")
 		if err := karmada.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, settings); err != nil {
 			return err
@@ -92,9 +90,7 @@ func (ns *Namespace) policyGoes(t *testing.T, order string) {
 			return errors.New("the resource is still claimed")
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	ns.Throughout(5*time.Second, "Karmada keeps the binding of a policy that is gone", func(ctx context.Context) error {
 		_, err := ns.binding(ctx, "settings")
 		return err

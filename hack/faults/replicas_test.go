@@ -132,7 +132,7 @@ func newReplica(t *testing.T, name string) *replica {
 // holdsLease waits until somebody holds the lease.
 func holdsLease(t *testing.T) {
 	t.Helper()
-	if _, err := bed.AwaitFor(t.Context(), testbed.Patience, "somebody holds the lease", func(ctx context.Context) error {
+	if err := bed.Await(t.Context(), "somebody holds the lease", func(ctx context.Context) error {
 		lease := &coordinationv1.Lease{}
 		if err := karmada.Get(ctx, client.ObjectKey{Namespace: "karmada-system", Name: "karmada-direct"}, lease); err != nil {
 			return err
@@ -176,16 +176,14 @@ func ours(ns *Namespace) func(testbed.Write) bool {
 func (ns *Namespace) takesOver(r *replica, since time.Time, limit time.Duration) time.Time {
 	ns.T.Helper()
 	first := time.Time{}
-	if _, err := bed.AwaitFor(ns.Ctx, 2*limit, "the other replica writes", func(context.Context) error {
+	ns.Within(2*limit, "the other replica writes", func(context.Context) error {
 		writes := r.audit.Since(since, ours(ns))
 		if len(writes) == 0 {
 			return fmt.Errorf("the other has written nothing")
 		}
 		first = writes[0].At
 		return nil
-	}); err != nil {
-		ns.T.Fatal(err)
-	}
+	})
 	return first
 }
 

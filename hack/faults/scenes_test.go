@@ -43,10 +43,6 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-func reference(apiVersion, kind, name string) propagationv1alpha1.ResourceReference {
-	return propagationv1alpha1.ResourceReference{APIVersion: apiVersion, Kind: kind, Name: name}
-}
-
 // wants makes a DirectPropagation of a resource that need not exist.
 func (r *reasons) wants(name string, resource propagationv1alpha1.ResourceReference, clusters ...string) {
 	r.T.Helper()
@@ -270,7 +266,7 @@ func (r *reasons) writesThatFail() {
 	})
 	r.Writes("refused", "not welcome")
 	// The API server takes some moments to know a policy; until then, Works pass.
-	if _, err := bed.AwaitFor(r.Ctx, testbed.Patience, "the API server knows the policy", func(ctx context.Context) error {
+	r.Eventually("the API server knows the policy", func(ctx context.Context) error {
 		probe := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workload": map[string]any{"manifests": []any{}}}}}
 		probe.SetAPIVersion("work.karmada.io/v1alpha1")
 		probe.SetKind("Work")
@@ -280,9 +276,7 @@ func (r *reasons) writesThatFail() {
 			return errors.New("a Work passes")
 		}
 		return nil
-	}); err != nil {
-		r.T.Fatal(err)
-	}
+	})
 	r.Propagates("refused", testbed.ConfigMap("refused", "")).ToClusters("member1")
 	r.tells("refused", propagationv1alpha1.ReasonWriteFailed, "a ValidatingAdmissionPolicy of the Karmada API server that refuses the Work")
 }

@@ -52,12 +52,13 @@ func IsReady(object *DirectPropagation, generation int64, revision string) error
 	return nil
 }
 
-// ReadyWith: Ready is True for the spec as it is, and every row confirms a revision.
+// ReadyWith checks that Ready is True for the spec as it is, and that every row
+// confirms a revision.
 func ReadyWith(revision string) Check {
 	return func(object *DirectPropagation) error { return IsReady(object, object.Generation, revision) }
 }
 
-// Applied: the row of a cluster confirms a revision.
+// Applied checks that the row of a cluster confirms a revision.
 func Applied(cluster, revision string) Check {
 	return func(object *DirectPropagation) error {
 		row := RowOf(object, cluster)
@@ -68,7 +69,7 @@ func Applied(cluster, revision string) Check {
 	}
 }
 
-// RowSays: the row of a cluster has a reason.
+// RowSays checks that the row of a cluster has a reason.
 func RowSays(cluster string, applied metav1.ConditionStatus, reason string) Check {
 	return func(object *DirectPropagation) error {
 		if row := RowOf(object, cluster); row.Applied != applied || row.Reason != reason {
@@ -78,7 +79,7 @@ func RowSays(cluster string, applied metav1.ConditionStatus, reason string) Chec
 	}
 }
 
-// NoRow: there is no row of a cluster.
+// NoRow checks that there is no row of a cluster.
 func NoRow(cluster string) Check {
 	return func(object *DirectPropagation) error {
 		if row := RowOf(object, cluster); row.Name != "" {
@@ -88,8 +89,8 @@ func NoRow(cluster string) Check {
 	}
 }
 
-// Unconfirmed: the row of a cluster does not claim that it runs what it cannot have
-// heard of, and Ready is not True.
+// Unconfirmed checks that the row of a cluster does not claim that it runs what it
+// cannot have heard of, and that Ready is not True.
 func Unconfirmed(cluster string) Check {
 	return func(object *DirectPropagation) error {
 		if row := RowOf(object, cluster); row.Applied != metav1.ConditionUnknown {
@@ -99,7 +100,7 @@ func Unconfirmed(cluster string) Check {
 	}
 }
 
-// NotReady: Ready is False.
+// NotReady checks that Ready is False.
 func NotReady(object *DirectPropagation) error {
 	if condition := ConditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionFalse {
 		return fmt.Errorf("Ready is %+v", condition)
@@ -107,7 +108,7 @@ func NotReady(object *DirectPropagation) error {
 	return nil
 }
 
-// NotReadyFor: Ready is False for a reason.
+// NotReadyFor checks that Ready is False for a reason.
 func NotReadyFor(reason string) Check {
 	return func(object *DirectPropagation) error {
 		if condition := ConditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionFalse || condition.Reason != reason {
@@ -117,7 +118,7 @@ func NotReadyFor(reason string) Check {
 	}
 }
 
-// All: the object passes all checks.
+// All checks that an object passes all checks.
 func All(checks ...Check) Check {
 	return func(object *DirectPropagation) error {
 		for _, check := range checks {
