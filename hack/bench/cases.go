@@ -181,7 +181,7 @@ func manyClusters(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// recordStatus takes down how often, and how large, the object was written.
+// recordStatus records how often, and how large, the object was written.
 func (b *bench) recordStatus(r *race) {
 	for _, s := range b.results.Samples {
 		if s.Race == r.name && s.Contender == nameDirect && s.Round == 1 && s.Phase != phaseDelete {

@@ -205,7 +205,7 @@ func (g *ground) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// setKarmada runs Karmada's controllers as wanted.
+// setKarmada runs Karmada's controllers under some limits.
 func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 	if g.limits == wanted {
 		return nil

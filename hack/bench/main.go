@@ -174,7 +174,7 @@ type bench struct {
 	heaps   int // looked at so far
 }
 
-// progress tells what is going on.
+// progress says what is going on.
 type progress struct {
 	out     io.Writer
 	started time.Time

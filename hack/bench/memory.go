@@ -326,7 +326,7 @@ func manySecrets(ctx context.Context, b *bench) error {
 	if err := b.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(realSpace), client.HasLabels{loadLabel}); err != nil {
 		return fmt.Errorf("deleting Secrets: %w", err)
 	}
-	return b.quiet(ctx, 3*time.Second) // Karmada is still wanted for that
+	return b.quiet(ctx, 3*time.Second) // that still needs Karmada
 }
 
 // propagateSecrets propagates the first Secrets and waits until all is quiet.

@@ -285,7 +285,7 @@ func (b *bench) settle(ctx context.Context, l *load, s *sample, started time.Tim
 	return b.quiet(ctx, 1500*time.Millisecond)
 }
 
-// answered tells whether somebody answers Works now.
+// answered reports whether somebody answers Works now.
 func (g *ground) answered() bool { return g.limits != limitsOff || g.agents != nil }
 
 // confirmed waits until all objects are Ready.

@@ -120,7 +120,7 @@ func processor() string {
 
 func (r *results) add(s *sample) { r.Samples = append(r.Samples, s) }
 
-// check takes a target down. One that was missed stays so, however often it
+// check records a target. One that was missed stays so, however often it
 // holds later.
 func (r *results) check(c check) {
 	i := slices.IndexFunc(r.Checks, func(known check) bool { return known.Case == c.Case && known.What == c.What })

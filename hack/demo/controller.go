@@ -227,7 +227,7 @@ func (f *fleet) stopController(ctx context.Context, out *printer) error {
 	return nil
 }
 
-// runs tells whether the very process still runs.
+// runs reports whether the very process still runs.
 func (c *controller) runs() bool {
 	startTime, boot, err := identify(c.PID)
 	return err == nil && startTime == c.StartTime && boot == c.Boot

@@ -84,7 +84,7 @@ func (f *fleet) run(ctx context.Context, show func(line string), arguments ...st
 	return all.String(), errors.Join(lines.Err(), <-finished)
 }
 
-// fleetStep is a line of "fleet up" that tells of one of many parts.
+// fleetStep is a line of "fleet up" about one of many parts.
 var fleetStep = regexp.MustCompile(`^ +\d+\.\d+s {2}`)
 
 // showFleetLine hands on what a newcomer wants to know of a fleet that comes

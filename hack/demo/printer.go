@@ -69,7 +69,7 @@ func (p *printer) passing(line string) {
 	}
 }
 
-// mark begins the time that since tells.
+// mark begins the time that since returns.
 func (p *printer) mark() { p.marked = time.Now() }
 
 // since is how long ago the mark was, as a column.

@@ -125,7 +125,7 @@ func (r *rows) see(object *propagationv1alpha1.DirectPropagation) {
 	}
 }
 
-// isSettled tells whether an object is Ready at a revision. Ready alone would
+// isSettled reports whether an object is Ready at a revision. Ready alone would
 // not do: for the moment that it takes the controller to see that a resource
 // has changed, Ready speaks of the resource as it was.
 func isSettled(object *propagationv1alpha1.DirectPropagation, revision string) bool {

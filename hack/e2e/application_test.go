@@ -82,7 +82,7 @@ type Application struct {
 	// seen are the states of each commit, in their order; one that says the same
 	// as that before it is left out.
 	seen map[string][]applicationStatus
-	// confirmed tells of a commit what members do not run of it; nil when they do.
+	// confirmed says what members do not run of a commit; nil when they do.
 	confirmed map[string]func(context.Context) error
 	lies      []error
 }

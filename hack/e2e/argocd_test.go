@@ -87,7 +87,7 @@ spec:
 `, says, wave)
 }
 
-// membersRun tells what is not as in Git on the members: image and rollout of
+// membersRun says what is not as in Git on the members: image and rollout of
 // the shop, and the settings; "" stands for what Git has not.
 func (ns *Namespace) membersRun(image, says string) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -183,7 +183,7 @@ func (ns *Namespace) nextWaveHasNotBegun(before string) {
 	}
 }
 
-// A Deployment in Git: created, changed, mended when somebody else changes it,
+// A Deployment in Git: created, changed, repaired when somebody else changes it,
 // and gone from the members when it is gone from Git.
 func TestArgoCDDelivers(t *testing.T) {
 	t.Parallel()
@@ -199,7 +199,7 @@ func TestArgoCDDelivers(t *testing.T) {
 	app.wasFirst("Progressing")
 	ns.nothingMore(app)
 
-	ns.isMended(app)
+	ns.isRepairedByArgoCD(app)
 	app.Becomes("Healthy")
 
 	app.Commits(map[string]string{"shop.yaml": "", "settings.yaml": settingsInGit("hello", "0")}, ns.membersRun("", "hello"))
@@ -210,15 +210,15 @@ func TestArgoCDDelivers(t *testing.T) {
 	}
 }
 
-// isMended changes by hand what Git says, and waits until Argo CD has undone it.
-func (ns *Namespace) isMended(app *Application) {
+// isRepairedByArgoCD changes by hand what Git says, and waits until Argo CD has undone it.
+func (ns *Namespace) isRepairedByArgoCD(app *Application) {
 	ns.T.Helper()
 	app.ClaimsNothing()
 	shop := named(&appsv1.Deployment{}, "shop")
 	shop.Namespace = ns.Name
 	testbed.Changes(ns.Namespace, shop, func(shop *appsv1.Deployment) { shop.Spec.Template.Spec.Containers[0].Image = "nginx:by-hand" })
 	byHand := shop.Generation
-	ns.Eventually("Argo CD has mended the shop", func(ctx context.Context) error {
+	ns.Eventually("Argo CD has repaired the shop", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(shop), shop); err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (ns *Namespace) isMended(app *Application) {
 	object := &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "shop"}}
 	testbed.Changes(ns.Namespace, object, func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets("member1") })
 	byHand = object.Generation
-	ns.Eventually("Argo CD has mended the DirectPropagation", func(ctx context.Context) error {
+	ns.Eventually("Argo CD has repaired the DirectPropagation", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 }
 
 // survivesKill kills the controller at the n-th write of an operation, before
-// the operation if that is 0. It tells whether there were so many.
+// the operation if that is 0. It reports whether there were so many.
 func (ns *Namespace) survivesKill(operation operation, at int) bool {
 	ns.T.Helper()
 	state := operation.from.named(ns, fmt.Sprintf("settings-%d", at))
@@ -194,7 +194,7 @@ func (l lane) object() *DirectPropagation {
 	return testbed.NewDirectPropagation(l.ns.Name, l.name, testbed.ReferenceTo(l.settings()), l.clusters...)
 }
 
-// brings tells the control plane what is wanted.
+// brings writes to the control plane what the user wants.
 func (l lane) brings(ctx context.Context) error {
 	if l.says != "" {
 		if err := put(ctx, l.settings(), testbed.Saying(l.says)); err != nil {
@@ -219,7 +219,7 @@ func put[T client.Object](ctx context.Context, object T, mutate func(T)) error {
 	return nil
 }
 
-// isReached tells why what is wanted is not so yet, on the control plane and
+// isReached says why what the user wants is not so yet, on the control plane and
 // on every member.
 func (l lane) isReached(ctx context.Context) error {
 	if err := l.isReported(ctx); err != nil {
@@ -272,6 +272,6 @@ func (l lane) isReported(ctx context.Context) error {
 	return nil
 }
 
-// isTrouble tells conditions that are there only while something is to be
-// done.
+// isTrouble reports whether a condition is one of those that are there only while
+// something is to be done.
 func isTrouble(condition metav1.Condition) bool { return condition.Type != "Ready" }

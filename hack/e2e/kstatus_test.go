@@ -61,7 +61,7 @@ func judges(p *Propagation, want status.Status) {
 
 // kstatus takes an object for finished only when every cluster has confirmed it:
 // not when it is new, not when it has been changed, not while a cluster is
-// missing. It takes it for failed when its author has to mend it.
+// missing. It takes it for failed when its author has to fix it.
 func TestKstatus(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

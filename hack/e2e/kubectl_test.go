@@ -76,7 +76,7 @@ spec:
 	ns.ComeToLack(settings, members...)
 }
 
-// kubectl explain tells of every field of every kind what it is for.
+// kubectl explain says what every field of every kind is for.
 func TestKubectlExplains(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

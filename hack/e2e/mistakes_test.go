@@ -119,7 +119,7 @@ var mistakes = []mistake{
 }
 
 // What only the controller can see to be wrong, it says: Stalled, in words
-// that help. Nothing is written to any cluster. Once it is mended, all is well.
+// that help. Nothing is written to any cluster. Once it is fixed, all is well.
 func TestMistakesThatAreExplained(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -183,7 +183,7 @@ func isStalled(t *testing.T, object *DirectPropagation, reason, message string) 
 }
 
 // A cluster that nobody registered has a row that says so; the others get the
-// resource. It is mended by taking it off the list.
+// resource. Taking it off the list fixes it.
 func TestClusterThatNobodyRegistered(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

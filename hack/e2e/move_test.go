@@ -38,7 +38,7 @@ import (
 )
 
 // hasDeploymentPolicy makes a policy that propagates a Deployment to all
-// members, and leaves it there if that is wanted.
+// members, and leaves it there if preserve is set.
 func (ns *Namespace) hasDeploymentPolicy(name string, resolution policyv1alpha1.ConflictResolution, preserve bool) *policyv1alpha1.PropagationPolicy {
 	ns.T.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}

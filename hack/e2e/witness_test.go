@@ -82,7 +82,7 @@ func (w *witness) see(ctx context.Context, state *DirectPropagation) {
 	}
 }
 
-// knows tells the witness which version a revision stands for. That two
+// knows teaches the witness which version a revision stands for. That two
 // versions have the same revision is an error.
 func (w *witness) knows(revision string, version int) error {
 	w.mu.Lock()

@@ -114,7 +114,7 @@ func (ns *Namespace) cycle(resource client.Object, random *rand.Rand) error {
 	return karmada.Delete(ns.Ctx, resource)
 }
 
-// reached tells how far objects came before they were deleted.
+// reached says how far objects came before they were deleted.
 func (ns *Namespace) reached(since time.Time) string {
 	written, confirmed := map[string]bool{}, map[string]bool{}
 	for _, event := range works.Since(since) {
@@ -168,7 +168,7 @@ func (ns *Namespace) hasKinds(count int) []*apiextensionsv1.CustomResourceDefini
 	return kinds
 }
 
-// isBare tells what is on a member of what was propagated.
+// isBare says what is on a member of what was propagated.
 func (ns *Namespace) isBare(ctx context.Context, kinds []*apiextensionsv1.CustomResourceDefinition) error {
 	for _, m := range members {
 		left := &corev1.ConfigMapList{}

@@ -178,7 +178,7 @@ func (ns *Namespace) isLeft(m *Member, name string) {
 	}
 }
 
-// Karmada waits for ever to let go of an object that somebody deleted on the
+// Karmada waits forever to let go of an object that somebody deleted on the
 // member by hand (karmada#7463). The deletion does not.
 func TestPreserveWhatIsGone(t *testing.T) {
 	ns := newNamespace(t)

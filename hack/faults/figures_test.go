@@ -35,7 +35,7 @@ import (
 	"time"
 )
 
-// writesDocs tells whether the pages in docs/ are to be written.
+// writesDocs reports whether the run writes the pages in docs/.
 var writesDocs = os.Getenv("FAULTS_WRITE_DOCS") != ""
 
 // figure is something that was measured.
@@ -65,7 +65,7 @@ type gathered struct {
 	all []figure
 }
 
-// measured takes a figure down.
+// measured records a figure.
 func measured(t *testing.T, what, value, bound string) {
 	t.Helper()
 	t.Logf("%s: %s", what, value)
@@ -74,7 +74,7 @@ func measured(t *testing.T, what, value, bound string) {
 	figures.all = append(figures.all, figure{Test: t.Name(), What: what, Value: value, Bound: bound, Date: time.Now().UTC().Format(time.DateOnly)})
 }
 
-// lasted takes a duration down, and fails the test when it is over its limit.
+// lasted records a duration, and fails the test when it is over its limit.
 // A limit of 0 only records.
 func lasted(t *testing.T, what string, duration, limit time.Duration) {
 	t.Helper()

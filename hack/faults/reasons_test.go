@@ -95,8 +95,8 @@ func TestEveryReason(t *testing.T) {
 	}
 }
 
-// tells waits until an object gives a reason, in a row or in Ready, and takes
-// down what it says.
+// tells waits until an object gives a reason, in a row or in Ready, and records
+// what it says.
 func (r *reasons) tells(name, reason, by string) {
 	r.T.Helper()
 	r.tellsSince(time.Time{}, name, reason, by)

@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// auditOf stands before a server that answers everything with 201, and tells which
+// auditOf stands before a server that answers everything with 201, and returns which
 // writes reached it.
 func auditOf(t *testing.T) (audit *Audit, reached chan string) {
 	t.Helper()

@@ -97,7 +97,7 @@ func (j *traveler) confirmed(says string) {
 	})
 }
 
-// told tells what the members say instead; nil when they say it.
+// told says what the members say instead; nil when they say it.
 func (j *traveler) told(ctx context.Context, says string) error {
 	for _, member := range members {
 		config := &corev1.ConfigMap{}

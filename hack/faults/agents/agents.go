@@ -166,7 +166,7 @@ func (a *Agents) Serve(ctx context.Context) error {
 	return nil
 }
 
-// wantsAnswer tells whether an agent would act on a Work. It does so when the
+// wantsAnswer reports whether an agent would act on a Work. It does so when the
 // spec has changed, and not when nothing but the status has.
 func (a *Agents) wantsAnswer(work *workv1alpha1.Work) bool {
 	if work.DeletionTimestamp != nil {
