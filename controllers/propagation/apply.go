@@ -105,7 +105,7 @@ func (e *heldError) Error() string { return "held by " + e.holder }
 // apply carries a plan out. What goes wrong with one cluster is kept apart
 // from the others; an error is returned only when the object itself cannot be
 // written.
-func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observed, plan *Plan) (*Outcome, error) {
+func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observed, plan *Plan, means *renderer) (*Outcome, error) {
 	result := &outcome{Outcome: Outcome{Failures: map[string]error{}, Holders: map[string]string{}, Unwritten: map[string]bool{}}}
 	if plan.AddFinalizer {
 		if err := r.setFinalizer(ctx, object, true); err != nil {
@@ -115,7 +115,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 	worksSkipped.WithLabelValues(r.Kind).Add(float64(max(0, len(observed.Works)-len(plan.Writes)-len(plan.Removals))))
 	r.parallel(len(plan.Writes), func(i int) {
 		write := &plan.Writes[i]
-		err := r.write(ctx, observed, write)
+		err := r.write(ctx, observed, write, means)
 		r.record(ctx, observed, result, write.Target.Cluster, write.slot(), write.what(observed), err)
 		if err != nil {
 			result.notWritten(write.Target.Cluster)
@@ -179,22 +179,22 @@ func (r *Reconciler) parallel(count int, work func(int)) {
 	group.Wait()
 }
 
-func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write) error {
-	if means := observed.Resource.renderer; means != nil {
-		done, err := r.admissions.admit(ctx, means.size)
+func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write, means *renderer) error {
+	if means != nil {
+		done, err := means.admit(ctx)
 		if err != nil {
 			return err
 		}
 		defer done()
 	}
 	if write.Live == nil {
-		return r.create(ctx, observed, write)
+		return r.create(ctx, observed, write, means)
 	}
 	var manifest *render.Manifest
 	if write.Update {
 		// Before the reset: it may turn out that something else is to be written.
 		var err error
-		if manifest, err = observed.Resource.renderer.manifest(write.Rendering); err != nil {
+		if manifest, err = means.manifest(write.Rendering); err != nil {
 			return err
 		}
 	}
@@ -257,8 +257,8 @@ func (r *Reconciler) written(observed *Observed, operation string, work *workv1a
 
 // create writes a Work that is not there, and finds out who has it when it
 // turns out to be.
-func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Write) error {
-	manifest, err := observed.Resource.renderer.manifest(write.Rendering)
+func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Write, means *renderer) error {
+	manifest, err := means.manifest(write.Rendering)
 	if err != nil {
 		return err
 	}

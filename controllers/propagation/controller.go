@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
-	"github.com/karmada-io/karmada/pkg/resourceinterpreter"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -77,10 +75,10 @@ type Reconciler struct {
 	Mapper meta.RESTMapper
 	// Resources watches the named resources.
 	Resources *Resources
-	// Interpreter is Karmada's, with what users add to it.
-	Interpreter resourceinterpreter.ResourceInterpreter
-	// LocalPrefixes begin the keys of labels and annotations that do not travel.
-	LocalPrefixes []string
+	// Interpreter is Karmada's, with what users add to it. All kinds share it.
+	Interpreter *interpreter
+	// Customizer finds out what each cluster gets of a resource. All kinds share it.
+	Customizer *customizer
 	// DefaultServiceAccount names the account, in the namespace of an object that
 	// names none, whose permissions count; empty for the controller's own.
 	DefaultServiceAccount string
@@ -98,8 +96,6 @@ type Reconciler struct {
 	reviews      *reviews
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
-	// admissions bounds the memory that renderings and writes take.
-	admissions admissions
 	ledger     *ledger
 	// setbacks are the writes that the API server refused, conflicts the Works
 	// that somebody else holds, beaten the objects whose writes others beat.
@@ -120,8 +116,6 @@ type Reconciler struct {
 	sizes sync.Map
 	// aggregations are, by object, what was aggregated onto its resource last.
 	aggregations sync.Map
-	// interpreterEpoch counts the changes of the interpreter's configuration.
-	interpreterEpoch atomic.Int64
 }
 
 // Reconcile brings one object's Works and status to what they should be. The error
@@ -139,13 +133,13 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if object == nil {
 		return r.sweep(ctx, request.NamespacedName)
 	}
-	observed, plan, err := r.decide(ctx, object)
+	observed, plan, means, err := r.decide(ctx, object)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	r.sizes.Store(request.NamespacedName, max(len(observed.Works), len(observed.Targets)))
 	r.require(object, observed)
-	result, err := r.apply(ctx, object, observed, plan)
+	result, err := r.apply(ctx, object, observed, plan, means)
 	if err != nil {
 		return r.again(request.NamespacedName, err)
 	}
@@ -207,20 +201,19 @@ func (r *Reconciler) dependency(ctx context.Context, key types.NamespacedName) (
 
 // decide observes and plans. The content of the resource is read only when
 // something has to be written.
-func (r *Reconciler) decide(ctx context.Context, object Object) (*Observed, *Plan, error) {
-	observed, err := r.observe(ctx, object, false)
+func (r *Reconciler) decide(ctx context.Context, object Object) (*Observed, *Plan, *renderer, error) {
+	observed, means, err := r.observe(ctx, object, false)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	plan := NewPlan(observed)
-	if plan.NeedsManifest() && observed.Resource.renderer == nil {
-		if observed, err = r.observe(ctx, object, true); err != nil {
-			return nil, nil, err
+	if plan.NeedsManifest() && means == nil {
+		if observed, means, err = r.observe(ctx, object, true); err != nil {
+			return nil, nil, nil, err
 		}
 		plan = NewPlan(observed)
 	}
-	plan.group()
-	return observed, plan, nil
+	return observed, plan, means, nil
 }
 
 func (r *Reconciler) ownerOf(object Object) render.Owner {
@@ -264,7 +257,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	}
 	observed.Kept = r.requirements.kept(key)
 	plan := NewPlan(observed)
-	result, err := r.apply(ctx, nil, observed, plan)
+	result, err := r.apply(ctx, nil, observed, plan, nil)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

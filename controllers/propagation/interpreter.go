@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,13 +44,28 @@ import (
 // tell when it has taken a change up; that takes milliseconds.
 const interpreterDelay = time.Second
 
+// interpreter is Karmada's resource interpreter, with a count of the changes of
+// its configuration.
+type interpreter struct {
+	resourceinterpreter.ResourceInterpreter
+
+	changes atomic.Int64
+}
+
+// changed records a change of the configuration: what was interpreted before may
+// be interpreted differently now.
+func (i *interpreter) changed() { i.changes.Add(1) }
+
+// epoch identifies the configuration within this process.
+func (i *interpreter) epoch() int64 { return i.changes.Load() }
+
 // newInterpreter makes Karmada's resource interpreter, with all that users add
 // to it, and a function that starts it, once, and returns when it is ready.
-func newInterpreter(ctx context.Context, dynamicClient dynamic.Interface, reader client.Reader) (resourceinterpreter.ResourceInterpreter, func() error) {
+func newInterpreter(ctx context.Context, dynamicClient dynamic.Interface, reader client.Reader) (*interpreter, func() error) {
 	informers := genericmanager.NewSingleClusterInformerManager(ctx, dynamicClient, 0)
-	interpreter := resourceinterpreter.NewResourceInterpreter(informers, &services{reader: reader})
-	return interpreter, sync.OnceValue(func() error {
-		if err := interpreter.Start(ctx); err != nil {
+	made := &interpreter{ResourceInterpreter: resourceinterpreter.NewResourceInterpreter(informers, &services{reader: reader})}
+	return made, sync.OnceValue(func() error {
+		if err := made.Start(ctx); err != nil {
 			return fmt.Errorf("starting Karmada's resource interpreter: %w", err)
 		}
 		return nil
@@ -101,7 +117,7 @@ func (s *services) Get(name string) (*corev1.Service, error) {
 func (r *Reconciler) onInterpreter() handler.EventHandler {
 	wake := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		time.AfterFunc(interpreterDelay, func() {
-			r.interpreterEpoch.Add(1)
+			r.Interpreter.changed()
 			for _, request := range r.findIn(ctx, "") {
 				queue.Add(request)
 			}

@@ -176,15 +176,16 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 	discovery := served()
 	discovery.Resources[1].APIResources = append(discovery.Resources[1].APIResources, metav1.APIResource{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", Namespaced: true})
 	r := &Reconciler{
-		Kind: "DirectPropagation", Client: cache, Live: remote, Mapper: mapper, Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
+		Kind: "DirectPropagation", Client: cache, Live: remote, Mapper: mapper, Interpreter: &interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
 		Resources: NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:  events.NewFakeRecorder(1000), Clock: clock.RealClock{},
-		writers: make(chan struct{}, 32), admissions: newAdmissions(), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(),
+		writers: make(chan struct{}, 32), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(),
 		gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 		works:   func(string) ([]client.Object, error) { return nil, nil },
 		reviews: newReviews(cache, clock.RealClock{}),
 		Kinds:   NewKinds(mapper, discovery, clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) { return remote, nil }),
 	}
+	r.Customizer = &customizer{client: cache, interpreter: r.Interpreter, admissions: newAdmissions()}
 	return &memoryBench{Reconciler: r, cache: cache}
 }
 

@@ -134,7 +134,10 @@ func (o *Observed) surplus() []types.NamespacedName {
 // observe reads all that a decision rests on. Reads that fail become part of
 // what was observed where only a part of the object depends on them, and an
 // error where all of it does.
-func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Observed, error) {
+//
+// It also returns the means to render what was observed; nil when only the
+// revisions were needed and known.
+func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Observed, *renderer, error) {
 	observed := &Observed{
 		Now:          r.Clock.Now(),
 		Owner:        r.ownerOf(object),
@@ -155,31 +158,32 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 	}
 	var err error
 	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var problem *Problem
 	if !observed.Deleting {
 		if problem, err = r.observeSelection(ctx, observed); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := r.observeClusters(ctx, observed); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if observed.Deleting {
-		return observed, nil
+		return observed, nil, nil
 	}
 	observed.target()
 	if problem != nil {
 		observed.Resource.Problem = problem
-		return observed, nil
+		return observed, nil, nil
 	}
-	observed.Resource = r.observeResource(ctx, object, observed, full)
+	var means *renderer
+	observed.Resource, means = r.observeResource(ctx, object, observed, full)
 	if err := r.observeHolders(ctx, observed); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.observePermissions(ctx, object, observed)
-	return observed, nil
+	return observed, means, nil
 }
 
 // observeSelection finds the clusters that the selector of the spec matches.

@@ -156,6 +156,7 @@ func NewPlan(observed *Observed) *Plan {
 			planRemoval(observed, plan, key)
 		}
 	}
+	plan.group()
 	return plan
 }
 

@@ -101,11 +101,12 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Kinds: NewKinds(mapper, served(), clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) {
 			return interceptor.NewClient(b.server, b.interceptor()), nil
 		}),
-		Interpreter: nativeInterpreter{native.NewDefaultInterpreter()},
+		Interpreter: &interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
 		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:    b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), admissions: newAdmissions(), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
+		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
+	b.Customizer = &customizer{client: b.Client, interpreter: b.Interpreter, admissions: newAdmissions()}
 	b.reviews = newReviews(b.Client, clock.RealClock{})
 	b.Reconciler.works = func(key string) ([]client.Object, error) {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}

@@ -117,8 +117,20 @@ type variant struct {
 	resolution propagationv1alpha1.ConflictResolution
 }
 
+// customizer finds out what each cluster gets of a resource.
+type customizer struct {
+	// client reads Clusters and override policies.
+	client client.Reader
+	// interpreter revises replicas.
+	interpreter *interpreter
+	// localPrefixes begin the keys of labels and annotations that do not travel.
+	localPrefixes []string
+	// admissions bounds the memory that renderings and writes take.
+	admissions admissions
+}
+
 // variantsOf sorts the clusters by what they get.
-func (r *Reconciler) variantsOf(ctx context.Context, observed *Observed) (*variants, error) {
+func (r *customizer) variantsOf(ctx context.Context, observed *Observed) (*variants, error) {
 	policies, err := r.overridePolicies(ctx, observed)
 	if err != nil {
 		return nil, err
@@ -146,14 +158,14 @@ func (r *Reconciler) variantsOf(ctx context.Context, observed *Observed) (*varia
 }
 
 // renderingInputs is the fingerprint of policies and of the interpreter.
-func (r *Reconciler) renderingInputs(observed *Observed, policies []client.Object, own map[string]*propagationv1alpha1.TargetCluster) string {
+func (r *customizer) renderingInputs(observed *Observed, policies []client.Object, own map[string]*propagationv1alpha1.TargetCluster) string {
 	sum := sha256.New()
 	interpreted := ptr.Deref(observed.Spec.PropagateDeps, false)
 	for _, asked := range own {
 		interpreted = interpreted || asked.Replicas != nil
 	}
 	if interpreted {
-		fmt.Fprintln(sum, "interpreter", r.interpreterEpoch.Load())
+		fmt.Fprintln(sum, "interpreter", r.interpreter.epoch())
 	} else if len(policies) == 0 {
 		return ""
 	}
@@ -164,9 +176,9 @@ func (r *Reconciler) renderingInputs(observed *Observed, policies []client.Objec
 }
 
 // assign finds the variant that a cluster gets, if it gets one.
-func (r *Reconciler) assign(ctx context.Context, found *variants, observed *Observed, name string, asked *propagationv1alpha1.TargetCluster) error {
+func (r *customizer) assign(ctx context.Context, found *variants, observed *Observed, name string, asked *propagationv1alpha1.TargetCluster) error {
 	cluster := &clusterv1alpha1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
 		return fmt.Errorf("reading Cluster %s: %w", name, err)
 	}
 	key := []byte{}
@@ -254,11 +266,11 @@ func rulesOf(policy client.Object) []policyv1alpha1.RuleWithCluster {
 }
 
 // overridePolicies lists the policies that may concern the resource of an object.
-func (r *Reconciler) overridePolicies(ctx context.Context, observed *Observed) ([]client.Object, error) {
+func (r *customizer) overridePolicies(ctx context.Context, observed *Observed) ([]client.Object, error) {
 	group, namespace := groupOfVersion(observed.Spec.Resource.APIVersion), observed.Owner.Namespace
 	policies := []client.Object{}
 	everywhere := &policyv1alpha1.ClusterOverridePolicyList{}
-	if err := r.Client.List(ctx, everywhere, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, everywhere, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing ClusterOverridePolicies: %w", err)
 	}
 	for i := range everywhere.Items {
@@ -268,7 +280,7 @@ func (r *Reconciler) overridePolicies(ctx context.Context, observed *Observed) (
 	}
 	if namespace != "" {
 		here := &policyv1alpha1.OverridePolicyList{}
-		if err := r.Client.List(ctx, here, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.client.List(ctx, here, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the OverridePolicies of namespace %s: %w", namespace, err)
 		}
 		for i := range here.Items {
@@ -293,7 +305,9 @@ func concerns(spec *policyv1alpha1.OverrideSpec, group string) bool {
 // renders the same however often it is asked, unless a webhook of Karmada's
 // interpreter answers differently.
 type renderer struct {
-	reconciler *Reconciler
+	customizer *customizer
+	// now is when the resource was read.
+	now        time.Time
 	resolution propagationv1alpha1.ConflictResolution
 	variants   *variants
 	// size is about how many bytes the resource takes.
@@ -325,6 +339,12 @@ func (r *renderer) manifest(wanted Rendering) (*render.Manifest, error) {
 			fmt.Errorf("rendered again, the manifest has revision %s instead of %s", manifest.Revision, wanted.Revision))
 	}
 	return manifest, err
+}
+
+// admit waits until the resource may be written, and returns what to call when
+// that is done.
+func (r *renderer) admit(ctx context.Context) (func(), error) {
+	return r.customizer.admissions.admit(ctx, r.size)
 }
 
 // variantManifest renders a variant, or what all clusters share for no variant.
@@ -368,7 +388,7 @@ func (r *renderer) keep(name string, object *unstructured.Unstructured) (*render
 }
 
 func (r *renderer) manifestOf(object *unstructured.Unstructured, resolution propagationv1alpha1.ConflictResolution) (*render.Manifest, error) {
-	return render.NewManifest(object, resolution, r.reconciler.LocalPrefixes...) //nolint:wrapcheck // it says all
+	return render.NewManifest(object, resolution, r.customizer.localPrefixes...) //nolint:wrapcheck // it says all
 }
 
 // admissions bounds the bytes of resources that are rendered or written at once,
@@ -436,9 +456,9 @@ func overrideFailed(message string) *Rendering {
 // render renders the manifest that all clusters share and each variant, and
 // returns what may be remembered of them and the means to render them again.
 // What is known of this version of the resource is not rendered.
-func (r *Reconciler) render(ctx context.Context, observed *Observed, template *unstructured.Unstructured, found *variants, known recollection) (recollection, *renderer, error) {
+func (r *customizer) render(ctx context.Context, observed *Observed, template *unstructured.Unstructured, found *variants, known recollection) (recollection, *renderer, error) {
 	rendered := &renderer{
-		reconciler: r, template: template, size: sizeOf(template.Object), resolution: observed.Spec.ConflictResolution, variants: found,
+		customizer: r, now: observed.Now, template: template, size: sizeOf(template.Object), resolution: observed.Spec.ConflictResolution, variants: found,
 	}
 	done, err := r.admissions.admit(ctx, rendered.size)
 	if err != nil {
@@ -446,15 +466,7 @@ func (r *Reconciler) render(ctx context.Context, observed *Observed, template *u
 	}
 	defer done()
 	learned := recollection{generation: observed.Generation, inputs: found.inputs, resource: known.resource, variants: map[string]*Rendering{}}
-	if known.resource.Version != template.GetResourceVersion() || known.resource.UID != template.GetUID() {
-		known.variants = nil
-		dependencies, err := r.dependenciesOf(observed, template)
-		if err != nil {
-			return recollection{}, nil, err
-		}
-		learned.resource = Resource{
-			UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: claimOf(template), Dependencies: dependencies,
-		}
+	if known.resource.Revision == "" {
 		manifest, err := rendered.sharedManifest()
 		if err != nil {
 			return recollection{}, nil, err
@@ -479,7 +491,7 @@ func (r *renderer) apply(wanted *variant) (*unstructured.Unstructured, map[strin
 	object := r.template.DeepCopy()
 	if wanted.replicas != nil {
 		var failure *Rendering
-		if object, failure = r.reconciler.reviseReplicas(object, *wanted.replicas); failure != nil {
+		if object, failure = r.reviseReplicas(object, *wanted.replicas); failure != nil {
 			return nil, nil, failure
 		}
 	}
@@ -502,18 +514,18 @@ func (r *renderer) apply(wanted *variant) (*unstructured.Unstructured, map[strin
 // reviseReplicas sets the replicas of a resource. Whether a kind has some is
 // known until the configuration of the interpreter changes; what it cannot do
 // now, it may do later, if it is a webhook.
-func (r *Reconciler) reviseReplicas(object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, *Rendering) {
+func (r *renderer) reviseReplicas(object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, *Rendering) {
 	gvk := object.GroupVersionKind()
 	failure := &Rendering{Reason: propagationv1alpha1.ReasonRenderFailed, Field: "replicas"}
-	if !r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationReviseReplica) {
+	if !r.customizer.interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationReviseReplica) {
 		failure.Message = fmt.Sprintf("Karmada's resource interpreter cannot revise the replicas of %s %s; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision",
 			gvk.GroupVersion(), gvk.Kind)
 		return nil, failure
 	}
-	revised, err := r.Interpreter.ReviseReplica(object, int64(replicas))
+	revised, err := r.customizer.interpreter.ReviseReplica(object, int64(replicas))
 	if err != nil {
 		failure.Message = fmt.Sprintf("revising the replicas of %s %s: %v", gvk.Kind, object.GetName(), err)
-		failure.Retry = r.Clock.Now().Add(renderPoll)
+		failure.Retry = r.now.Add(renderPoll)
 		return nil, failure
 	}
 	return revised, nil

@@ -263,7 +263,7 @@ func TestOverridesThatFail(t *testing.T) {
 func TestReplicasNeedAKindThatHasSome(t *testing.T) {
 	b := newBench(t, aShop()...)
 	resource := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-	_, failure := b.reviseReplicas(resource, 3)
+	_, failure := (&renderer{customizer: b.Customizer}).reviseReplicas(resource, 3)
 	if failure == nil || !strings.Contains(failure.Message, "cannot revise the replicas of v1 ConfigMap") || !failure.Retry.IsZero() {
 		t.Errorf("failure: %+v", failure)
 	}

@@ -295,7 +295,7 @@ func followed() *propagationv1alpha1.DirectPropagation {
 // reach follows.
 func TestWhatIsOutOfReachIsNotFollowed(t *testing.T) {
 	b := newBench(t, webDeployment(), followed(), memberCluster("member1"), memberCluster("member2"))
-	b.Interpreter = naming{b.Interpreter, []configv1alpha1.DependentObjectReference{
+	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, []configv1alpha1.DependentObjectReference{
 		{APIVersion: "v1", Kind: "Secret", Namespace: "bank", Name: "key"},
 		{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "key"},
 		{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "key"},
@@ -360,12 +360,12 @@ func TestTooManyDependenciesAreRefused(t *testing.T) {
 	for i := range propagationv1alpha1.MaxDependencies + 1 {
 		references = append(references, configMapNo(i))
 	}
-	b.Interpreter = naming{b.Interpreter, references[1:]}
+	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, references[1:]}
 	b.settle(t)
 	if got := len(b.requirements.dependencies); got != propagationv1alpha1.MaxDependencies {
 		t.Errorf("%d resources follow", got)
 	}
-	b.Interpreter = naming{b.Interpreter, references}
+	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, references}
 	b.changeImage(t, "nginx:2")
 	b.settle(t)
 	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)

@@ -53,9 +53,6 @@ type Resource struct {
 	Revision string
 	// Renderings are, by cluster, what gets there instead.
 	Renderings map[string]*Rendering
-	// renderer renders the manifests; nil when only their revisions were needed
-	// and known.
-	renderer *renderer
 	// Dependencies are the resources that have to follow it.
 	Dependencies []configv1alpha1.DependentObjectReference
 	// ClaimedBy names the policy that has claimed the resource.
@@ -89,6 +86,11 @@ type recollection struct {
 	variants map[string]*Rendering
 }
 
+// isOf reports whether what is remembered is of a resource as it is now.
+func (r *recollection) isOf(template *unstructured.Unstructured) bool {
+	return r.resource.Version == template.GetResourceVersion() && r.resource.UID == template.GetUID()
+}
+
 // covers reports whether all that clusters get is known.
 func (r *recollection) covers(found *variants, now time.Time) bool {
 	for name := range found.byName {
@@ -100,9 +102,8 @@ func (r *recollection) covers(found *variants, now time.Time) bool {
 }
 
 // sorted is the resource with what each cluster gets.
-func (r *recollection) sorted(found *variants, means *renderer) Resource {
+func (r *recollection) sorted(found *variants) Resource {
 	resource := r.resource
-	resource.renderer = means
 	for cluster, name := range found.byCluster {
 		if resource.Renderings == nil {
 			resource.Renderings = make(map[string]*Rendering, len(found.byCluster))
@@ -122,8 +123,8 @@ var bindingKinds = []struct{ kind, label, namespace, name string }{
 // observeResource reads the named resource and renders it: only its revisions
 // if those are known and full is false. While its kind changes, it has to be
 // looked at again when the API server is sure to tell the kind as it is.
-func (r *Reconciler) observeResource(ctx context.Context, object Object, observed *Observed, full bool) Resource {
-	resource := r.readResource(ctx, object, observed, full)
+func (r *Reconciler) observeResource(ctx context.Context, object Object, observed *Observed, full bool) (Resource, *renderer) {
+	resource, means := r.readResource(ctx, object, observed, full)
 	settles := r.Kinds.Unsettled(groupOfVersion(object.GetSpec().Resource.APIVersion))
 	poll := &resource.Poll
 	if resource.Problem != nil {
@@ -132,51 +133,66 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 	if settles > 0 && (*poll == 0 || settles < *poll) {
 		*poll = settles
 	}
-	return resource
+	return resource, means
 }
 
-func (r *Reconciler) readResource(ctx context.Context, object Object, observed *Observed, full bool) Resource {
+func (r *Reconciler) readResource(ctx context.Context, object Object, observed *Observed, full bool) (Resource, *renderer) {
 	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
 	mapping, problem := r.mapNamed(reference, key)
 	if problem != nil {
-		return Resource{Problem: problem}
+		return Resource{Problem: problem}, nil
 	}
 	r.Resources.Track(key, mapping.Resource)
 	poll, problem := r.watchState(mapping)
 	if problem != nil {
-		return Resource{Problem: problem}
+		return Resource{Problem: problem}, nil
 	}
-	found, err := r.variantsOf(ctx, observed)
+	found, err := r.Customizer.variantsOf(ctx, observed)
 	if err != nil {
-		return Resource{Problem: readFailed(err.Error(), err)}
+		return Resource{Problem: readFailed(err.Error(), err)}, nil
 	}
 	known, remembered := r.recall(key, observed.Generation, found.inputs)
 	suffices := !full && remembered && known.covers(found, observed.Now)
 	if suffices && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
-		return known.sorted(found, nil)
+		return known.sorted(found), nil
 	}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(mapping.GroupVersionKind)
 	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
-		return Resource{Problem: readProblem(reference, mapping, key.Namespace, err)}
+		return Resource{Problem: readProblem(reference, mapping, key.Namespace, err)}, nil
 	}
 	if suffices && template.GetUID() == known.resource.UID && template.GetResourceVersion() == known.resource.Version {
-		resource := known.sorted(found, nil)
+		resource := known.sorted(found)
 		resource.Poll = poll
-		return resource
+		return resource, nil
 	}
 	if problem := forbiddenObject(template); problem != nil {
-		return Resource{Problem: problem}
+		return Resource{Problem: problem}, nil
 	}
-	learned, means, err := r.render(ctx, observed, template, found, known)
+	learned, means, err := r.learn(ctx, observed, template, found, known)
 	if err != nil {
-		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: renderPoll}}
+		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: renderPoll}}, nil
 	}
 	r.remember(key, learned)
 	means.forget = func() { r.recollections.Delete(key) }
-	resource := learned.sorted(found, means)
+	resource := learned.sorted(found)
 	resource.Poll = poll
-	return resource
+	return resource, means
+}
+
+// learn renders a resource that was read, and finds out what has to follow it. What
+// is known of this version of it is not found out again.
+func (r *Reconciler) learn(ctx context.Context, observed *Observed, template *unstructured.Unstructured, found *variants, known recollection) (recollection, *renderer, error) {
+	if !known.isOf(template) {
+		dependencies, err := r.dependenciesOf(observed, template)
+		if err != nil {
+			return recollection{}, nil, err
+		}
+		known = recollection{resource: Resource{
+			UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: claimOf(template), Dependencies: dependencies,
+		}}
+	}
+	return r.Customizer.render(ctx, observed, template, found, known)
 }
 
 // mapNamed finds out which resource of the API an object names, and whether it may

@@ -69,7 +69,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	if err != nil || !reported {
 		return 0, err
 	}
-	fingerprint, err := fingerprintOf(items, r.interpreterEpoch.Load(), resource.Version)
+	fingerprint, err := fingerprintOf(items, r.Interpreter.epoch(), resource.Version)
 	if err != nil {
 		return 0, err
 	}
@@ -92,7 +92,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	if version != resource.Version {
 		last.at = r.Clock.Now()
 		r.rewrote(key, resource.Version, version)
-		if fingerprint, err = fingerprintOf(items, r.interpreterEpoch.Load(), version); err != nil {
+		if fingerprint, err = fingerprintOf(items, r.Interpreter.epoch(), version); err != nil {
 			return 0, err
 		}
 	}

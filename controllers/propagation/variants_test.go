@@ -126,8 +126,8 @@ func TestClustersShareARendering(t *testing.T) {
 		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: member.Name, Replicas: ptr.To[int32](int32(1 + i%3))})
 	}
 	b, interpreter, reads := newBench(t, append(objects, object)...), &scripted{}, 0
-	interpreter.DefaultInterpreter = b.Interpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
-	b.Interpreter = interpreter
+	interpreter.DefaultInterpreter = b.Interpreter.ResourceInterpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
+	b.Interpreter.ResourceInterpreter = interpreter
 	watched(t, b, &reads)
 	if err := b.reconcile(t); err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestPoliciesForOtherGroups(t *testing.T) {
 	policy := farPolicy(web.Namespace)
 	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "Service"}}
 	b := newBench(t, append(aShop(), policy)...)
-	found, err := b.variantsOf(t.Context(), scene([]string{"member1"}, func(o *Observed) { o.Spec.Resource.APIVersion = "apps/v1" }))
+	found, err := b.Customizer.variantsOf(t.Context(), scene([]string{"member1"}, func(o *Observed) { o.Spec.Resource.APIVersion = "apps/v1" }))
 	if err != nil || len(found.byName) > 0 || found.inputs != "" {
 		t.Errorf("variants: %+v, %v", found, err)
 	}
@@ -194,8 +194,8 @@ func TestReplicasThatFail(t *testing.T) {
 	passive := clocktesting.NewFakePassiveClock(time.Now())
 	b.Clock = passive
 	interpreter, reads := &scripted{unable: true}, 0
-	interpreter.DefaultInterpreter = b.Interpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
-	b.Interpreter = interpreter
+	interpreter.DefaultInterpreter = b.Interpreter.ResourceInterpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
+	b.Interpreter.ResourceInterpreter = interpreter
 	watched(t, b, &reads)
 	b.settle(t)
 	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonRenderFailed || row.Message != "spec.clusters, replicas of member1: Karmada's resource interpreter cannot revise the replicas of apps/v1 Deployment; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision" {
@@ -215,7 +215,7 @@ func TestReplicasThatFail(t *testing.T) {
 		}
 		return nil
 	}
-	b.interpreterEpoch.Add(1)
+	b.Interpreter.changed()
 	b.settle(t)
 	if got := replicasOf(t, b.manifestOn(t, "member1")); got != 3 {
 		t.Errorf("member1 was held up with %d replicas", got)
@@ -247,14 +247,14 @@ func TestRenderedAgainIsTheSame(t *testing.T) {
 	object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](3), ptr.To[int32](5)
 	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
 	interpreter, answers := &scripted{}, 0
-	interpreter.DefaultInterpreter = b.Interpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
+	interpreter.DefaultInterpreter = b.Interpreter.ResourceInterpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
 	interpreter.revise = func(object *unstructured.Unstructured, _ int64) error {
 		if answers++; answers <= 2 {
 			object.SetLabels(map[string]string{"answer": "of an older version"})
 		}
 		return nil
 	}
-	b.Interpreter = interpreter
+	b.Interpreter.ResourceInterpreter = interpreter
 	if err := b.reconcile(t); err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper})
 	})
 	// One bound for all kinds: it is the API server that is shared.
-	writers, required, admit := make(chan struct{}, options.Writers), newRequirements(), newAdmissions()
+	writers, required := make(chan struct{}, options.Writers), newRequirements()
+	customizer := &customizer{client: mgr.GetClient(), interpreter: interpreter, localPrefixes: options.LocalPrefixes, admissions: newAdmissions()}
 	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
 	for _, kind := range append(slices.Collect(maps.Keys(kinds)), kindDependency) {
 		reconciler := &Reconciler{
@@ -160,11 +161,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Kinds:         served,
 			Mapper:        served,
 			Interpreter:   interpreter,
-			LocalPrefixes: options.LocalPrefixes,
+			Customizer:    customizer,
 			Recorder:      mgr.GetEventRecorder("karmada-direct"),
 			Clock:         clock.RealClock{},
 			writers:       writers,
-			admissions:    admit,
 			ledger:        newLedger(clock.RealClock{}),
 			setbacks:      newSetbacks(),
 			conflicts:     newConflicts(),
