@@ -311,20 +311,11 @@ func (o *Observed) holds(work *workv1alpha1.Work, revision string) bool {
 func (o *Observed) confirmedBefore() map[string]string {
 	confirmed := make(map[string]string, len(o.Status.Clusters))
 	for i := range o.Status.Clusters {
-		if row := &o.Status.Clusters[i]; row.Revision != "" && !slices.Contains(departing, row.Reason) {
+		if row := &o.Status.Clusters[i]; row.Revision != "" && !reasonNamed(row.Reason).departing {
 			confirmed[row.Name] = row.Revision
 		}
 	}
 	return confirmed
-}
-
-// departing are the reasons of rows of clusters that lose the resource.
-var departing = []string{
-	propagationv1alpha1.ReasonRemoving,
-	propagationv1alpha1.ReasonRemovalBlocked,
-	propagationv1alpha1.ReasonClusterTerminating,
-	propagationv1alpha1.ReasonClusterNotFound,
-	propagationv1alpha1.ReasonConflict,
 }
 
 // review returns the clusters to which nothing new may travel, and why. One
@@ -416,18 +407,10 @@ func (r *Reconciler) reviewGet(ctx context.Context, observed *Observed, account 
 	return r.reviews.ask(ctx, get, deniedFor)
 }
 
-// revealing are the reasons of problems that say something about a resource
-// that only those may know who may get it.
-var revealing = []string{
-	propagationv1alpha1.ReasonResourceNotFound,
-	propagationv1alpha1.ReasonResourceNotPropagatable,
-	propagationv1alpha1.ReasonRenderFailed,
-}
-
 // concealProblem puts what an account lacks in the place of a problem that it
 // may not know of.
 func (r *Reconciler) concealProblem(ctx context.Context, observed *Observed, whose vouchers) {
-	if !slices.Contains(revealing, observed.Resource.Problem.Reason) {
+	if !reasonNamed(observed.Resource.Problem.Reason).revealing {
 		return
 	}
 	asked := map[types.NamespacedName]bool{}

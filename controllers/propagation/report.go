@@ -138,14 +138,7 @@ func isFirst(before, after *propagationv1alpha1.PropagationStatus) bool {
 		return false
 	}
 	ready := meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady)
-	return slices.Contains(starting, ready.Reason)
-}
-
-// starting are the reasons of Ready that a good start goes through.
-var starting = []string{
-	propagationv1alpha1.ReasonApplying,
-	propagationv1alpha1.ReasonHealthUnknown,
-	propagationv1alpha1.ReasonUnhealthy,
+	return reasonNamed(ready.Reason).starting
 }
 
 // isUrgent tells whether somebody may be waiting for the difference.
@@ -243,30 +236,6 @@ func (r *Reconciler) again(key types.NamespacedName, err error) (ctrl.Result, er
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// troubles are the reasons of Ready that are worth an Event.
-var troubles = []string{
-	propagationv1alpha1.ReasonResourceKindNotFound,
-	propagationv1alpha1.ReasonResourceScopeMismatch,
-	propagationv1alpha1.ReasonResourceNotPropagatable,
-	propagationv1alpha1.ReasonNamespaceReserved,
-	propagationv1alpha1.ReasonResourceNotFound,
-	propagationv1alpha1.ReasonResourceReadFailed,
-	propagationv1alpha1.ReasonRenderFailed,
-	propagationv1alpha1.ReasonOverrideFailed,
-	propagationv1alpha1.ReasonClusterSelectorInvalid,
-	propagationv1alpha1.ReasonNoClusterSelected,
-	propagationv1alpha1.ReasonConflict,
-	propagationv1alpha1.ReasonForbidden,
-	propagationv1alpha1.ReasonReviewFailed,
-	propagationv1alpha1.ReasonWriteFailed,
-	propagationv1alpha1.ReasonApplyFailed,
-	propagationv1alpha1.ReasonClusterNotFound,
-	propagationv1alpha1.ReasonAPINotEnabled,
-	propagationv1alpha1.ReasonClusterTerminating,
-	propagationv1alpha1.ReasonClusterNotReady,
-	propagationv1alpha1.ReasonUnhealthy,
-}
-
 // tell makes an Event of trouble and of its end. What goes well is told by the
 // status alone: an Event is a write too.
 func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.PropagationStatus) {
@@ -278,7 +247,7 @@ func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.Prop
 		return
 	}
 	key := client.ObjectKeyFromObject(object)
-	if slices.Contains(troubles, is.Reason) {
+	if reasonNamed(is.Reason).trouble {
 		r.troubled.Store(key, true)
 		r.event(object, is.Reason, is.Message)
 		return

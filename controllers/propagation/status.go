@@ -34,29 +34,6 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// severity ranks the reasons of rows, the worst first.
-var severity = []string{
-	propagationv1alpha1.ReasonConflict,
-	propagationv1alpha1.ReasonForbidden,
-	propagationv1alpha1.ReasonReviewFailed,
-	propagationv1alpha1.ReasonWriteFailed,
-	propagationv1alpha1.ReasonRenderFailed,
-	propagationv1alpha1.ReasonOverrideFailed,
-	propagationv1alpha1.ReasonApplyFailed,
-	propagationv1alpha1.ReasonClusterNotFound,
-	propagationv1alpha1.ReasonAPINotEnabled,
-	propagationv1alpha1.ReasonClusterTerminating,
-	propagationv1alpha1.ReasonClusterNotReady,
-	propagationv1alpha1.ReasonRemovalBlocked,
-	propagationv1alpha1.ReasonUnhealthy,
-	propagationv1alpha1.ReasonResourceNotFound,
-	propagationv1alpha1.ReasonApplying,
-	propagationv1alpha1.ReasonHealthUnknown,
-	propagationv1alpha1.ReasonSuspended,
-	propagationv1alpha1.ReasonRemoving,
-	propagationv1alpha1.ReasonApplied,
-}
-
 // NewStatus says what is applied where, after a plan was carried out. It is
 // pure: it reads nothing but its arguments.
 func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.PropagationStatus {
@@ -370,7 +347,7 @@ func worst(rows []propagationv1alpha1.ClusterStatus) propagationv1alpha1.Cluster
 }
 
 func compareRows(a, b propagationv1alpha1.ClusterStatus) int {
-	return cmp.Or(cmp.Compare(slices.Index(severity, a.Reason), slices.Index(severity, b.Reason)), strings.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(ranks[a.Reason], ranks[b.Reason]), strings.Compare(a.Name, b.Name))
 }
 
 // bounded sorts the rows, cuts them to what the API takes, and keeps the time

@@ -19,6 +19,7 @@ package propagation
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +40,11 @@ func statusOf(observed *Observed, result Outcome) *propagationv1alpha1.Propagati
 	return NewStatus(observed, &result)
 }
 
-// told writes a row down in words.
+// told writes a row down in words, with what is wrong with it.
 func told(row propagationv1alpha1.ClusterStatus) string {
+	if allowed := reasonNamed(row.Reason).rows; !slices.Contains(allowed, row.Applied) {
+		return fmt.Sprintf("%s: reason %s goes with %v and not with %s", row.Name, row.Reason, allowed, row.Applied)
+	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s: %s", row.Name, row.Applied, row.Health, row.Reason, row.Revision, row.Message))
 }
 
