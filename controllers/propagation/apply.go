@@ -134,7 +134,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 	for slot, setback := range observed.Setbacks {
 		if !slots[slot] && !setback.Until.After(observed.Now) {
 			// Nobody wants to write that any more.
-			r.setbacks.settled(observed.key(), slot)
+			r.memories.known(observed.key()).settled(slot)
 		}
 	}
 	if plan.RemoveFinalizer {
@@ -147,18 +147,18 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 // refuses is logged once, and not tried again at once.
 func (r *Reconciler) record(ctx context.Context, observed *Observed, result *outcome, cluster, slot, what string, err error) {
 	if held, ok := errors.AsType[*heldError](err); ok {
-		r.conflicts.add(observed.key(), observed.claim(), cluster, held.holder, observed.Now)
+		r.memories.of(observed.key()).metHolder(observed.claim(), cluster, held.holder, observed.Now)
 		result.mu.Lock()
 		defer result.mu.Unlock()
 		result.Holders[cluster] = held.holder
 		return
 	}
 	if !result.failed(cluster, err) {
-		r.setbacks.settled(observed.key(), slot)
+		r.memories.known(observed.key()).settled(slot)
 		return
 	}
 	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
-	until, news := r.setbacks.failed(observed.key(), slot, what, err, observed.Now)
+	until, news := r.memories.of(observed.key()).failed(slot, what, err, observed.Now)
 	result.tryAgain(until)
 	if news {
 		ctrl.LoggerFrom(ctx).Error(loggable(err), "The Karmada API server refuses a write", "cluster", cluster)

@@ -87,7 +87,7 @@ func TestAWebhookThatChangesWorks(t *testing.T) {
 			if worst := b.propagation(t).Status.Clusters[0]; worst.Reason != propagationv1alpha1.ReasonApplied {
 				t.Errorf("when nothing changes it any more: %s: %s", worst.Reason, worst.Message)
 			}
-			if left := b.setbacks.of(web); len(left) > 0 {
+			if left := b.memories.of(web).refused(); len(left) > 0 {
 				t.Errorf("remembered: %v", left)
 			}
 		})

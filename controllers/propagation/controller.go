@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,26 +95,11 @@ type Reconciler struct {
 	reviews      *reviews
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
-	ledger     *ledger
-	// setbacks are the writes that the API server refused, conflicts the Works
-	// that somebody else holds, beaten the objects whose writes others beat.
-	setbacks  *setbacks
-	conflicts *conflicts
-	beaten    backoff
-	// recollections are, by object, what is remembered of its resource.
-	recollections sync.Map
-	// grants are, by object, the revisions that its account may send.
-	grants sync.Map
-	// troubled are the objects of whose trouble an Event told.
-	troubled sync.Map
+	ledger  *ledger
+	// memories has what is remembered of each object.
+	memories memories
 	// vanished are the objects that this process saw go, with the time.
 	vanished sync.Map
-	// statusWritten is, by object, when its status was written last.
-	statusWritten sync.Map
-	// sizes are, by object, how many Works and clusters the last look went over.
-	sizes sync.Map
-	// aggregations are, by object, what was aggregated onto its resource last.
-	aggregations sync.Map
 }
 
 // Reconcile brings one object's Works and status to what they should be. The error
@@ -137,7 +121,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	r.sizes.Store(request.NamespacedName, max(len(observed.Works), len(observed.Targets)))
+	r.memories.of(request.NamespacedName).resized(max(len(observed.Works), len(observed.Targets)))
 	r.require(object, observed)
 	result, err := r.apply(ctx, object, observed, plan, means)
 	if err != nil {
@@ -169,16 +153,9 @@ func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object,
 
 // bury forgets an object that is gone.
 func (r *Reconciler) bury(key types.NamespacedName) {
-	r.forget(key)
+	r.memories.forget(key)
+	r.Resources.Forget(key)
 	r.ledger.forgetObject(key)
-	r.setbacks.forget(key)
-	r.conflicts.forget(key)
-	r.beaten.Forget(key)
-	r.statusWritten.Delete(key)
-	r.grants.Delete(key)
-	r.troubled.Delete(key)
-	r.aggregations.Delete(key)
-	r.sizes.Delete(key)
 	r.gauges.forget(key)
 	r.requirements.release(requirer{kind: r.Kind, key: key}, nil)
 }
@@ -285,29 +262,6 @@ func (r *Reconciler) letGo(object Object, plan *Plan) {
 	if len(plan.Abandoned) > 0 {
 		r.event(object, propagationv1alpha1.EventClustersAbandoned, abandonMessage(plan.Abandoned))
 	}
-}
-
-// pause is how long to gather what clusters report before the next look. A look
-// takes time in proportion to the clusters, some 2 µs for each; after each of N
-// reports, it would keep a core busy with nothing else. So it gets a fifth of one,
-// and below a millisecond it is not worth the wait.
-func (r *Reconciler) pause(key types.NamespacedName) time.Duration {
-	stored, _ := r.sizes.Load(key)
-	size, _ := stored.(int)
-	if pause := time.Duration(size) * 8 * time.Microsecond; pause > time.Millisecond {
-		return pause
-	}
-	return 0
-}
-
-// backoff tells how long to wait for the next attempt, longer each time until it
-// is told to forget.
-type backoff = workqueue.TypedRateLimiter[types.NamespacedName]
-
-// newBackoff waits for soon after the first write that another one has beaten,
-// and for maxSoon at most.
-func newBackoff() backoff {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](soon, maxSoon)
 }
 
 const (

@@ -329,6 +329,6 @@ func TestMarksAloneKeepHealth(t *testing.T) {
 
 // restart forgets what only a process knows.
 func (b *bench) restart() {
-	b.recollections.Clear()
+	b.memories.of(web).forgetResource()
 	b.ledger = newLedger(b.Clock)
 }

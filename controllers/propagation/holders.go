@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,84 +37,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-const (
-	// minConflictPoll and maxConflictPoll bound how often Works that somebody else
-	// holds are looked at: the longer a conflict lasts, the less often.
-	minConflictPoll = 3 * time.Second
-	maxConflictPoll = 2 * time.Minute
-)
-
 // unknownHolder is who holds a Work that nothing of ours or of a policy marks.
 const unknownHolder = "Karmada or another controller"
-
-// conflicts remembers, by object, who holds the Works that it wants, so that
-// what is not cached is read once per poll and not with every reconcile.
-type conflicts struct {
-	mu       sync.Mutex
-	byObject map[types.NamespacedName]*conflict
-}
-
-type conflict struct {
-	// of is the resource and the generation of the object that conflict; since is
-	// when this was first seen, and read when the holders were looked at last.
-	of          string
-	since, read time.Time
-	holders     map[string]string
-}
-
-func newConflicts() *conflicts {
-	return &conflicts{byObject: map[types.NamespacedName]*conflict{}}
-}
-
-// recall returns the holders that were found last, if the object and its resource
-// are what they were then, and how long to wait between two looks. They are stale
-// when it is time for the next.
-func (c *conflicts) recall(key types.NamespacedName, of string, now time.Time) (holders map[string]string, stale bool, poll time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.byObject[key]
-	if known == nil || known.of != of {
-		return nil, true, minConflictPoll
-	}
-	poll = min(maxConflictPoll, max(minConflictPoll, now.Sub(known.since)/10))
-	return maps.Clone(known.holders), now.Sub(known.read) >= poll, poll
-}
-
-// remember replaces what is known of an object.
-func (c *conflicts) remember(key types.NamespacedName, of string, holders map[string]string, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(holders) == 0 {
-		delete(c.byObject, key)
-		return
-	}
-	since := now
-	if known := c.byObject[key]; known != nil && known.of == of {
-		since = known.since
-	}
-	c.byObject[key] = &conflict{of: of, since: since, read: now, holders: holders}
-}
-
-// add records the holder of one more Work. Writes for many clusters call it at
-// once.
-func (c *conflicts) add(key types.NamespacedName, of, cluster, holder string, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.byObject[key]
-	if known == nil || known.of != of {
-		known = &conflict{of: of, since: now, holders: map[string]string{}}
-		c.byObject[key] = known
-	}
-	known.read = now
-	known.holders[cluster] = holder
-}
-
-// forget drops what is known of an object.
-func (c *conflicts) forget(key types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byObject, key)
-}
 
 // claim is what a conflict is about: when it changes, all holders are looked at.
 func (o *Observed) claim() string {
@@ -130,7 +53,7 @@ func (o *Observed) key() types.NamespacedName {
 // observeHolders finds out, for each wanted Work that is not ours, whether
 // somebody else holds it.
 func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) error {
-	known, stale, poll := r.conflicts.recall(observed.key(), observed.claim(), observed.Now)
+	known, stale, poll := r.memories.of(observed.key()).holders(observed.claim(), observed.Now)
 	look := &holderLook{r: r, observed: observed, known: known, stale: stale, suspects: conflictsIn(observed.Status), gone: map[render.Owner]bool{}}
 	observed.ConflictPoll = poll
 	clusters := []string{}
@@ -148,7 +71,7 @@ func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) err
 		return err
 	}
 	if stale {
-		r.conflicts.remember(observed.key(), observed.claim(), maps.Clone(holders), observed.Now)
+		r.memories.of(observed.key()).foundHolders(observed.claim(), maps.Clone(holders), observed.Now)
 	}
 	for _, cluster := range clusters {
 		if holder := cmp.Or(holders[cluster], observed.Resource.ClaimedBy); holder != "" && observed.work(cluster) == nil {

@@ -45,24 +45,24 @@ import (
 // The longer a conflict lasts, the less often it is looked at; when what it is
 // about changes, it is new.
 func TestConflictsAreLookedAtLessOften(t *testing.T) {
-	known := newConflicts()
+	known := &memory{}
 	held := map[string]string{"member1": "somebody"}
-	known.remember(web, "a", held, now)
+	known.foundHolders("a", held, now)
 	for after, want := range map[time.Duration]time.Duration{0: minConflictPoll, time.Minute: 6 * time.Second, time.Hour: maxConflictPoll} {
-		if _, _, poll := known.recall(web, "a", now.Add(after)); poll != want {
+		if _, _, poll := known.holders("a", now.Add(after)); poll != want {
 			t.Errorf("after %v: a look every %v, want %v", after, poll, want)
 		}
 	}
-	known.remember(web, "a", held, now.Add(time.Hour))
-	if holders, stale, _ := known.recall(web, "a", now.Add(time.Hour+time.Minute)); stale || holders["member1"] != "somebody" {
+	known.foundHolders("a", held, now.Add(time.Hour))
+	if holders, stale, _ := known.holders("a", now.Add(time.Hour+time.Minute)); stale || holders["member1"] != "somebody" {
 		t.Errorf("a minute after the look: %v, stale: %t", holders, stale)
 	}
-	if _, stale, poll := known.recall(web, "b", now.Add(time.Hour+time.Minute)); !stale || poll != minConflictPoll {
+	if _, stale, poll := known.holders("b", now.Add(time.Hour+time.Minute)); !stale || poll != minConflictPoll {
 		t.Errorf("a changed object: stale: %t, a look every %v", stale, poll)
 	}
-	known.remember(web, "a", nil, now)
-	if len(known.byObject) > 0 {
-		t.Errorf("a conflict that is over is remembered: %v", known.byObject)
+	known.foundHolders("a", nil, now)
+	if known.conflict != nil {
+		t.Errorf("a conflict that is over is remembered: %v", known.conflict)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {
 	if attempted < 5 || attempted > 10 {
 		t.Errorf("%d attempts in 100 s", attempted)
 	}
-	if b.bury(web); len(b.setbacks.byObject)+len(b.conflicts.byObject) > 0 {
+	if b.bury(web); len(b.memories.byObject) > 0 {
 		t.Error("an object that is gone leaves setbacks behind")
 	}
 }
@@ -369,7 +369,7 @@ func TestRefusedWritesOfOneClusterBackOffEachForItself(t *testing.T) {
 	}
 	b.refuse = nil
 	b.settle(t)
-	if left := b.setbacks.of(web); len(left) > 0 {
+	if left := b.memories.of(web).refused(); len(left) > 0 {
 		t.Errorf("remembered: %v", left)
 	}
 }

@@ -148,7 +148,7 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		HasFinalizer: controllerutil.ContainsFinalizer(object, propagationv1alpha1.CleanupFinalizer),
 		Abandon:      object.GetAnnotations()[propagationv1alpha1.AbandonUnreachableAnnotation] == "true",
 		Retry:        object.GetAnnotations()[propagationv1alpha1.RetryAnnotation],
-		Setbacks:     r.setbacks.of(client.ObjectKeyFromObject(object)),
+		Setbacks:     r.memories.of(client.ObjectKeyFromObject(object)).refused(),
 		Clusters:     map[string]Cluster{},
 		Holders:      map[string]string{},
 		Lost:         map[string]time.Time{},

@@ -213,7 +213,7 @@ func (r *Reconciler) observePermissions(ctx context.Context, object Object, obse
 	key := client.ObjectKeyFromObject(object)
 	whose := r.vouchersOf(object)
 	if whose == nil {
-		r.grants.Delete(key)
+		r.memories.of(key).granted = grantedRevisions{}
 		return
 	}
 	granted := r.grantsOf(key, object.GetUID())
@@ -258,12 +258,11 @@ func (o *Observed) followersUnknown() bool {
 	return (problem != nil || o.barred()) && (!forbidden || len(o.Works) > 0)
 }
 
+// grantsOf returns, by cluster, the revisions that were granted to an object.
 func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[string]string {
-	stored, _ := r.grants.Load(key)
-	known, found := stored.(grantedRevisions)
-	if !found || known.uid != uid {
-		known = grantedRevisions{uid: uid, revisions: map[string]string{}}
-		r.grants.Store(key, known)
+	known := &r.memories.of(key).granted
+	if known.uid != uid {
+		*known = grantedRevisions{uid: uid, revisions: map[string]string{}}
 	}
 	return known.revisions
 }

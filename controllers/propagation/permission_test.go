@@ -119,8 +119,8 @@ func (b *tenancy) delete(t *testing.T, cluster string) {
 
 // restart forgets all that a process forgets.
 func (b *tenancy) restart() {
-	b.recollections.Clear()
-	b.grants.Clear()
+	b.memories.of(web).forgetResource()
+	b.memories.of(web).granted = grantedRevisions{}
 	b.ledger = newLedger(b.Clock)
 	b.reviews = newReviews(b.Client, b.clock)
 }

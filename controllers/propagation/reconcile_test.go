@@ -104,7 +104,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Interpreter: &interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
 		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:    b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
+		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 	}
 	b.Customizer = &customizer{client: b.Client, interpreter: b.Interpreter, admissions: newAdmissions()}
 	b.reviews = newReviews(b.Client, clock.RealClock{})
@@ -248,16 +248,16 @@ func (b *bench) settle(t *testing.T) {
 	for range 20 {
 		before := len(b.writes)
 		_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
-		refused := b.setbacks.of(web)
-		if err == nil && b.beaten.NumRequeues(web) == 0 && len(refused) == 0 && len(b.writes) == before {
+		refused := b.memories.of(web).refused()
+		if err == nil && b.memories.of(web).beaten == 0 && len(refused) == 0 && len(b.writes) == before {
 			return
 		}
 		for cluster, setback := range refused {
 			setback.Until = time.Time{}
-			b.setbacks.byObject[web][cluster] = setback
+			b.memories.of(web).setbacks[cluster] = setback
 		}
 		// What is held back to gather status writes is not waited for here.
-		b.statusWritten.Delete(web)
+		b.memories.of(web).statusWritten = time.Time{}
 	}
 	t.Fatalf("still writing after 20 reconciles, the last: %v", b.writes[len(b.writes)-3:])
 }
@@ -360,7 +360,7 @@ func TestWritesAreCounted(t *testing.T) {
 	b.confirm(t)
 	expect("on confirmation of the update", "update status of DirectPropagation shop/web")
 
-	b.recollections.Clear()
+	b.memories.of(web).forgetResource()
 	b.ledger = newLedger(clock.RealClock{})
 	expect("after a restart")
 }
@@ -407,10 +407,10 @@ func TestRefusedUpdateKeepsTheConfirmedRevision(t *testing.T) {
 	}
 	for _, image := range []string{"nginx:2", "nginx:3"} {
 		b.changeImage(t, image)
-		b.recollections.Clear()
+		b.memories.of(web).forgetResource()
 		b.ledger = newLedger(clock.RealClock{})
 		for range 2 {
-			b.statusWritten.Delete(web)
+			b.memories.of(web).statusWritten = time.Time{}
 			_ = b.reconcile(t) // whether a refused write is an error does not matter here
 		}
 		if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonWriteFailed || row.Revision != before {
@@ -714,7 +714,7 @@ func TestEventsTellTroubleOnly(t *testing.T) {
 func TestStatusWritesAreGathered(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
-	b.statusWritten.Store(web, time.Now())
+	b.memories.of(web).statusWritten = time.Now()
 	works := b.works(t)
 	works[0].Status.Conditions = []metav1.Condition{{Type: dispatched.Type, Status: metav1.ConditionTrue, Reason: "x"}, {Type: applied.Type, Status: metav1.ConditionTrue, Reason: "x"}}
 	if err := b.server.Status().Update(t.Context(), &works[0]); err != nil {
@@ -754,7 +754,7 @@ func TestDetailIsWrittenSeldom(t *testing.T) {
 	available(0)
 	b.settle(t)
 	began := b.propagation(t).Status
-	b.statusWritten.Store(web, clock.Now())
+	b.memories.of(web).statusWritten = clock.Now()
 	b.writes = nil
 	const perSecond, seconds = 10, 9
 	for step := range perSecond * seconds {

@@ -154,7 +154,7 @@ func TestOneClusterDiffers(t *testing.T) {
 		t.Error("two manifests have one revision")
 	}
 	b.writes = nil
-	b.recollections.Clear()
+	b.memories.of(web).forgetResource()
 	b.settle(t)
 	if len(b.writes) > 0 {
 		t.Errorf("after a restart: %v", b.writes)
@@ -351,8 +351,8 @@ func TestTemplateStatus(t *testing.T) {
 	}
 	b.writes = nil
 	b.settle(t)
-	b.aggregations.Clear()
-	b.recollections.Clear()
+	b.memories.of(web).aggregation = aggregation{}
+	b.memories.of(web).forgetResource()
 	b.settle(t)
 	if len(b.writes) > 0 {
 		t.Errorf("idle and after a restart: %v", b.writes)

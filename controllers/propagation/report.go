@@ -93,24 +93,22 @@ func (r *Reconciler) holdStatus(object Object, plan *Plan, status *propagationv1
 	if equality.Semantic.DeepEqual(object.GetStatus(), status) {
 		return 0
 	}
-	key := client.ObjectKeyFromObject(object)
+	remembered := r.memories.of(client.ObjectKeyFromObject(object))
 	if isFirst(object.GetStatus(), status) {
-		if len(plan.Writes) > 0 {
-			r.statusWritten.LoadOrStore(key, r.Clock.Now())
+		if len(plan.Writes) > 0 && remembered.statusWritten.IsZero() {
+			remembered.statusWritten = r.Clock.Now()
 		}
 	} else if isUrgent(object.GetStatus(), status) {
 		return 0
 	}
-	written, found := r.statusWritten.Load(key)
-	if !found {
+	if remembered.statusWritten.IsZero() {
 		return 0
 	}
-	at, _ := written.(time.Time)
 	interval := statusInterval
 	if equality.Semantic.DeepEqual(withoutDetail(object.GetStatus()), withoutDetail(status)) {
 		interval = detailInterval
 	}
-	return max(0, interval-r.Clock.Since(at))
+	return max(0, interval-r.Clock.Since(remembered.statusWritten))
 }
 
 // withoutDetail leaves out why clusters report the resource not healthy.
@@ -167,7 +165,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *pro
 		return fmt.Errorf("writing the status of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
 	}
 	r.ledger.wroteObject(written)
-	r.statusWritten.Store(client.ObjectKeyFromObject(object), r.Clock.Now())
+	r.memories.of(client.ObjectKeyFromObject(object)).statusWritten = r.Clock.Now()
 	r.tell(written, before, status)
 	return nil
 }
@@ -193,9 +191,9 @@ func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl
 		plan.wait(kindPoll)
 	}
 	if result.Retry {
-		plan.wait(r.beaten.When(key))
+		plan.wait(r.memories.of(key).beatenAgain())
 	} else {
-		r.beaten.Forget(key)
+		r.memories.of(key).unbeaten()
 	}
 	if result.Homeless {
 		plan.wait(homelessPoll)
@@ -231,7 +229,7 @@ func failure(result *Outcome) error {
 // but a reason to look again, later each time.
 func (r *Reconciler) again(key types.NamespacedName, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: r.beaten.When(key)}, nil
+		return ctrl.Result{RequeueAfter: r.memories.of(key).beatenAgain()}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
@@ -246,9 +244,9 @@ func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.Prop
 	if was.Reason == is.Reason {
 		return
 	}
-	key := client.ObjectKeyFromObject(object)
+	remembered := r.memories.of(client.ObjectKeyFromObject(object))
 	if reasonNamed(is.Reason).trouble {
-		r.troubled.Store(key, true)
+		remembered.troubled = true
 		r.event(object, is.Reason, is.Message)
 		return
 	}
@@ -256,7 +254,8 @@ func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.Prop
 		return
 	}
 	// Between trouble and its end there is mostly a time of applying.
-	if _, troubled := r.troubled.LoadAndDelete(key); troubled {
+	if remembered.troubled {
+		remembered.troubled = false
 		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", fit(is.Message, maxNote))
 	}
 }

@@ -151,7 +151,7 @@ func (r *Reconciler) readResource(ctx context.Context, object Object, observed *
 	if err != nil {
 		return Resource{Problem: readFailed(err.Error(), err)}, nil
 	}
-	known, remembered := r.recall(key, observed.Generation, found.inputs)
+	known, remembered := r.memories.of(key).recall(observed.Generation, found.inputs)
 	suffices := !full && remembered && known.covers(found, observed.Now)
 	if suffices && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
 		return known.sorted(found), nil
@@ -173,8 +173,8 @@ func (r *Reconciler) readResource(ctx context.Context, object Object, observed *
 	if err != nil {
 		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: renderPoll}}, nil
 	}
-	r.remember(key, learned)
-	means.forget = func() { r.recollections.Delete(key) }
+	r.memories.of(key).remember(learned)
+	means.forget = r.memories.of(key).forgetResource
 	resource := learned.sorted(found)
 	resource.Poll = poll
 	return resource, means
@@ -392,22 +392,8 @@ func isSynchronized(namespace metav1.Object) bool {
 	return !skipped && namespace.GetName() != metav1.NamespaceDefault
 }
 
-func (r *Reconciler) remember(key types.NamespacedName, known recollection) {
-	r.recollections.Store(key, known)
-}
-
-// recall returns what is remembered of the resource of an object, if that was
-// learned under the same spec and with the same inputs.
-func (r *Reconciler) recall(key types.NamespacedName, generation int64, inputs string) (recollection, bool) {
-	stored, _ := r.recollections.Load(key)
-	if known, ok := stored.(recollection); ok && known.generation == generation && known.inputs == inputs {
-		return known, true
-	}
-	return recollection{}, false
-}
-
 // forget drops what is remembered for an object, and its watch.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.recollections.Delete(key)
+	r.memories.of(key).forgetResource()
 	r.Resources.Forget(key)
 }

@@ -73,8 +73,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	if err != nil {
 		return 0, err
 	}
-	stored, _ := r.aggregations.Load(key)
-	last, _ := stored.(aggregation)
+	last := r.memories.of(key).aggregation
 	if last.fingerprint == fingerprint {
 		return 0, nil
 	}
@@ -91,13 +90,13 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	}
 	if version != resource.Version {
 		last.at = r.Clock.Now()
-		r.rewrote(key, resource.Version, version)
+		r.memories.of(key).rewrote(resource.Version, version)
 		if fingerprint, err = fingerprintOf(items, r.Interpreter.epoch(), version); err != nil {
 			return 0, err
 		}
 	}
 	last.fingerprint = fingerprint
-	r.aggregations.Store(key, last)
+	r.memories.of(key).aggregation = last
 	return 0, nil
 }
 
@@ -105,16 +104,6 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 func (r *Reconciler) aggregates(observed *Observed, gvk schema.GroupVersionKind) bool {
 	return !r.KeepTemplateStatus && !observed.Deleting && observed.Resource.Problem == nil && observed.Resource.ClaimedBy == "" &&
 		ptr.Deref(observed.Spec.AggregateStatus, true) && r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus)
-}
-
-// rewrote takes down that a resource has a new version by our own hand, which
-// is no change of it.
-func (r *Reconciler) rewrote(key types.NamespacedName, before, after string) {
-	stored, _ := r.recollections.Load(key)
-	if known, ok := stored.(recollection); ok && known.resource.Version == before {
-		known.resource.Version = after
-		r.recollections.Store(key, known)
-	}
 }
 
 // reports are what the clusters report of a resource, in the form that Karmada's

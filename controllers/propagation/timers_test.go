@@ -26,7 +26,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -64,14 +63,13 @@ func TestRefusedRemovalIsRetriedBesideAMistake(t *testing.T) {
 // Writes for many clusters meet the Works of others at once.
 func TestHoldersAreAddedAtOnce(t *testing.T) {
 	const clusters = 100
-	now, key := time.Now(), types.NamespacedName{Namespace: "shop", Name: "web"}
-	known := newConflicts()
+	now, known := time.Now(), &memory{}
 	var group sync.WaitGroup
 	for i := range clusters {
-		group.Go(func() { known.add(key, "claim", fmt.Sprintf("member%d", i), "somebody", now) })
+		group.Go(func() { known.metHolder("claim", fmt.Sprintf("member%d", i), "somebody", now) })
 	}
 	group.Wait()
-	if holders, _, _ := known.recall(key, "claim", now); len(holders) != clusters {
+	if holders, _, _ := known.holders("claim", now); len(holders) != clusters {
 		t.Errorf("%d of %d holders are known", len(holders), clusters)
 	}
 }

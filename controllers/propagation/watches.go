@@ -155,23 +155,20 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
 	for _, kind := range append(slices.Collect(maps.Keys(kinds)), kindDependency) {
 		reconciler := &Reconciler{
-			Kind:          kind,
-			Client:        mgr.GetClient(),
-			Live:          mgr.GetAPIReader(),
-			Kinds:         served,
-			Mapper:        served,
-			Interpreter:   interpreter,
-			Customizer:    customizer,
-			Recorder:      mgr.GetEventRecorder("karmada-direct"),
-			Clock:         clock.RealClock{},
-			writers:       writers,
-			ledger:        newLedger(clock.RealClock{}),
-			setbacks:      newSetbacks(),
-			conflicts:     newConflicts(),
-			beaten:        newBackoff(),
-			gauges:        newGauges(kind),
-			requirements:  required,
-			reviews:       reviews,
+			Kind:         kind,
+			Client:       mgr.GetClient(),
+			Live:         mgr.GetAPIReader(),
+			Kinds:        served,
+			Mapper:       served,
+			Interpreter:  interpreter,
+			Customizer:   customizer,
+			Recorder:     mgr.GetEventRecorder("karmada-direct"),
+			Clock:        clock.RealClock{},
+			writers:      writers,
+			ledger:       newLedger(clock.RealClock{}),
+			gauges:       newGauges(kind),
+			requirements: required,
+			reviews:      reviews,
 
 			DefaultServiceAccount: options.DefaultServiceAccount, KeepTemplateStatus: options.KeepTemplateStatus,
 			works: works,
@@ -370,7 +367,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 			return
 		}
 		key := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
-		enqueue(queue, key, priority, r.pause(key))
+		enqueue(queue, key, priority, r.memories.known(key).pause())
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, created event.CreateEvent, queue queue) {
@@ -395,7 +392,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 			wake(deleted.Object, queue, priorityReport)
 			for _, request := range r.find(ctx, workNameKey(deleted.Object.GetName())) {
 				if owner.Kind != r.Kind || owner.Namespace != request.Namespace || owner.Name != request.Name {
-					r.conflicts.forget(request.NamespacedName)
+					r.memories.known(request.NamespacedName).forgetHolders()
 					queue.Add(request)
 				}
 			}

@@ -23,7 +23,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -120,7 +119,7 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 	key := client.ObjectKeyFromObject(work)
 	for kind, wantLost := range map[string]bool{kindDependency: true, "DirectPropagation": false, "ClusterDirectPropagation": false} {
 		queue := priorityqueue.New[reconcile.Request]("test")
-		r := &Reconciler{Kind: kind, ledger: newLedger(passive), conflicts: newConflicts(), requirements: newRequirements()}
+		r := &Reconciler{Kind: kind, ledger: newLedger(passive), requirements: newRequirements()}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
 		r.onWork().Delete(t.Context(), event.DeleteEvent{Object: work}, queue)
 		if lost := !r.ledger.lost(key).IsZero(); lost != wantLost {
@@ -158,10 +157,10 @@ func TestAWorkThatChangesHandsIsForgotten(t *testing.T) {
 }
 
 func TestManyReportsAreGathered(t *testing.T) {
-	r, key := &Reconciler{}, types.NamespacedName{Name: "web"}
+	known := &memory{}
 	for size, want := range map[int]time.Duration{0: 0, 100: 0, 1000: 8 * time.Millisecond, 5000: 40 * time.Millisecond} {
-		r.sizes.Store(key, size)
-		if pause := r.pause(key); pause != want {
+		known.resized(size)
+		if pause := known.pause(); pause != want {
 			t.Errorf("%d clusters: a pause of %v, want %v", size, pause, want)
 		}
 	}

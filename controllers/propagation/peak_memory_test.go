@@ -179,7 +179,7 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 		Kind: "DirectPropagation", Client: cache, Live: remote, Mapper: mapper, Interpreter: &interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
 		Resources: NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:  events.NewFakeRecorder(1000), Clock: clock.RealClock{},
-		writers: make(chan struct{}, 32), ledger: newLedger(clock.RealClock{}), setbacks: newSetbacks(), conflicts: newConflicts(), beaten: newBackoff(),
+		writers: make(chan struct{}, 32), ledger: newLedger(clock.RealClock{}),
 		gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
 		works:   func(string) ([]client.Object, error) { return nil, nil },
 		reviews: newReviews(cache, clock.RealClock{}),
