@@ -70,7 +70,7 @@ func (o *outcome) failed(cluster string, err error) bool {
 	defer o.mu.Unlock()
 	switch {
 	case err == nil:
-	case apierrors.IsConflict(err):
+	case saysLookAgain(err):
 		o.Retry = true
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// Karmada makes the namespace a moment after the Cluster is registered,
@@ -290,7 +290,7 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 	if err := r.ledger.wrote(observed.Owner.UID, existing); err != nil {
 		return err
 	}
-	return apierrors.NewConflict(workv1alpha1.Resource("works"), key.Name, err)
+	return &lookAgainError{what: "creating Work " + key.String(), err: err}
 }
 
 // reset takes back what the cluster confirmed, so that a confirmation seen
@@ -364,7 +364,7 @@ func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alph
 		return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
 	}
 	if full.ResourceVersion != work.ResourceVersion || len(full.Spec.Workload.Manifests) != 1 {
-		return nil, apierrors.NewConflict(workv1alpha1.Resource("works"), work.Name, errors.New("it has changed since it was observed"))
+		return nil, &lookAgainError{what: fmt.Sprintf("reading Work %s/%s", work.Namespace, work.Name), err: errors.New("it has changed since it was observed")}
 	}
 	held := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(full.Spec.Workload.Manifests[0].Raw, held); err != nil {
@@ -500,12 +500,29 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object Object, present bo
 	return nil
 }
 
-// unlessGone takes a Work that vanished under a write for a Work that changed:
-// both are no failure, they mean to look again.
+// lookAgainError says that something is no longer as it was observed. That is no
+// failure, but a reason to look again.
+type lookAgainError struct {
+	what string
+	err  error
+}
+
+func (e *lookAgainError) Error() string { return fmt.Sprintf("%s: %v", e.what, e.err) }
+
+func (e *lookAgainError) Unwrap() error { return e.err }
+
+// saysLookAgain reports whether an error only means to look again: another write
+// came first, or what was to be written is not what was decided on.
+func saysLookAgain(err error) bool {
+	_, says := errors.AsType[*lookAgainError](err)
+	return says || apierrors.IsConflict(err) || errors.Is(err, errAnotherRevision)
+}
+
+// unlessGone takes a Work that vanished under a write for a Work that changed.
 func (r *Reconciler) unlessGone(err error, format string, arguments ...any) error {
 	what := fmt.Sprintf(format, arguments...)
 	if apierrors.IsNotFound(err) {
-		return apierrors.NewConflict(workv1alpha1.Resource("works"), what, err)
+		return &lookAgainError{what: what, err: err}
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

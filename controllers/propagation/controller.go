@@ -241,20 +241,21 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if err := failure(result); err != nil {
 		return ctrl.Result{}, err
 	}
+	next := plan.Wait
 	if waiting {
 		// It is not known yet who requires it.
-		plan.wait(requirementPoll)
+		next = sooner(next, requirementPoll)
 	}
 	if witnessed {
 		// Works written just before may show up in the cache only later.
 		left := at.Add(ledgerTTL).Sub(r.Clock.Now())
-		plan.wait(left)
-		if left <= 0 && plan.Wait == 0 {
+		next = sooner(next, left)
+		if left <= 0 && next == 0 {
 			r.vanished.Delete(key)
 			r.requirements.forget(key)
 		}
 	}
-	return ctrl.Result{RequeueAfter: plan.Wait}, nil
+	return ctrl.Result{RequeueAfter: next}, nil
 }
 
 // letGo tells what is left behind by an object that is gone.

@@ -275,7 +275,7 @@ func TestEmptiedWorkOfANamespace(t *testing.T) {
 	}
 	for _, version := range []string{work.ResourceVersion, "older"} {
 		work.ResourceVersion = version
-		if _, err := b.synchronizedNamespace(t.Context(), work); !apierrors.IsConflict(err) {
+		if _, err := b.synchronizedNamespace(t.Context(), work); !saysLookAgain(err) {
 			t.Errorf("with resourceVersion %s: %v, want a conflict", version, err)
 		}
 	}

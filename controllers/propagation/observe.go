@@ -107,6 +107,14 @@ type Cluster struct {
 	API clusterv1alpha1.APIEnablementStatus
 }
 
+// after returns a copy with the Works as they have just been written, and with how
+// the dependencies fare.
+func (o *Observed) after(works map[types.NamespacedName]*workv1alpha1.Work, dependencies *propagationv1alpha1.Dependencies) *Observed {
+	later := *o
+	later.Works, later.Dependencies = works, dependencies
+	return &later
+}
+
 func (o *Observed) workKey(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: names.GenerateExecutionSpaceName(cluster), Name: o.workName}
 }

@@ -128,10 +128,15 @@ func (p *Plan) group() {
 	slices.SortStableFunc(p.Writes, func(a, b Write) int { return strings.Compare(a.Rendering.Variant, b.Rendering.Variant) })
 }
 
-func (p *Plan) wait(duration time.Duration) {
-	if duration > 0 && (p.Wait == 0 || duration < p.Wait) {
-		p.Wait = duration
+func (p *Plan) wait(duration time.Duration) { p.Wait = sooner(p.Wait, duration) }
+
+// sooner returns the shorter of two times to wait, of which 0 and less mean that
+// there is no need to look again.
+func sooner(one, other time.Duration) time.Duration {
+	if other > 0 && (one == 0 || other < one) {
+		return other
 	}
+	return one
 }
 
 // NewPlan decides what has to be done. It is pure: it reads nothing but its

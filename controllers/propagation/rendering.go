@@ -32,7 +32,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,7 +42,6 @@ import (
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
-	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
 	"github.com/karmada-io/karmada/pkg/util/overridemanager"
 
@@ -327,16 +325,19 @@ type renderer struct {
 	lastName string
 }
 
-// manifest renders what a cluster is to get. It returns a conflict when that is
-// not what was decided on.
+// errAnotherRevision says that a manifest is not what was decided on. A webhook of
+// Karmada's interpreter may have answered differently.
+var errAnotherRevision = errors.New("rendered again, the manifest has another revision")
+
+// manifest renders what a cluster is to get. It returns errAnotherRevision when that
+// is not what was decided on.
 func (r *renderer) manifest(wanted Rendering) (*render.Manifest, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	manifest, err := r.variantManifest(wanted.Variant)
 	if err == nil && manifest.Revision != wanted.Revision {
 		r.forget()
-		err = apierrors.NewConflict(workv1alpha1.Resource("works"), wanted.Variant,
-			fmt.Errorf("rendered again, the manifest has revision %s instead of %s", manifest.Revision, wanted.Revision))
+		err = fmt.Errorf("%w: %s instead of %s", errAnotherRevision, manifest.Revision, wanted.Revision)
 	}
 	return manifest, err
 }

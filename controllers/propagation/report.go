@@ -26,7 +26,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,40 +50,46 @@ const detailInterval = 5 * time.Second
 // report writes the status if it has changed, tells of it, and says when to
 // look again.
 func (r *Reconciler) report(ctx context.Context, object Object, observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
-	// The status speaks of the Works as they have just been written.
-	var err error
-	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
+	key := client.ObjectKeyFromObject(object)
+	works, err := r.observeWorks(observed.Owner)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	observed.Dependencies = r.fares(observed)
-	status, rows := statusAndRows(observed, result)
-	r.gauges.confirmed(observed, r.Clock.Now())
-	r.gauges.counted(client.ObjectKeyFromObject(object), status.Summary)
+	now := observed.after(works, r.fares(observed))
+	status, rows := statusAndRows(now, result)
+	r.gauges.confirmed(now, r.Clock.Now())
+	r.gauges.counted(key, status.Summary)
 	if r.Kind == kindDependency {
-		r.requirements.report(client.ObjectKeyFromObject(object), status, troublesOf(observed, rows))
-		return r.next(observed, plan, result)
+		r.requirements.report(key, status, troublesOf(now, rows))
+		return r.next(now, plan.Wait, result)
 	}
 	hold := r.holdStatus(object, plan, status)
-	if hold > 0 {
-		plan.wait(hold)
-	} else if err := r.writeStatus(ctx, object, status); err != nil {
-		return r.again(client.ObjectKeyFromObject(object), err)
-	}
-	early, err := r.aggregate(ctx, object, observed)
-	if err != nil {
-		if apierrors.IsConflict(err) {
-			early, err = soon, nil
-		} else {
-			reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.EventAggregateStatusFailed).Inc()
-			r.event(object, propagationv1alpha1.EventAggregateStatusFailed, err.Error())
+	if hold == 0 {
+		if err := r.writeStatus(ctx, object, status); err != nil {
+			return r.again(key, err)
 		}
 	}
-	plan.wait(early)
-	next, failure := r.next(observed, plan, result)
+	early, unaggregated := r.reportOnTemplate(ctx, object, now)
+	next, failure := r.next(now, sooner(sooner(plan.Wait, hold), early), result)
 	if hold > 0 && next.RequeueAfter == hold {
 		next.Priority = ptr.To(priorityReport)
 	}
-	return next, errors.Join(failure, err)
+	return next, errors.Join(failure, unaggregated)
+}
+
+// reportOnTemplate aggregates onto the resource, and tells when it cannot. It
+// returns when to try again; 0 when there is no need.
+func (r *Reconciler) reportOnTemplate(ctx context.Context, object Object, observed *Observed) (time.Duration, error) {
+	early, err := r.aggregate(ctx, object, observed)
+	switch {
+	case err == nil:
+		return early, nil
+	case saysLookAgain(err):
+		return soon, nil
+	}
+	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.EventAggregateStatusFailed).Inc()
+	r.event(object, propagationv1alpha1.EventAggregateStatusFailed, err.Error())
+	return 0, err
 }
 
 // holdStatus tells how long to hold a status back; 0 to write it, or when
@@ -170,49 +175,58 @@ func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *pro
 	return nil
 }
 
-// next says when to look again, and what went wrong. What goes wrong with a part
-// of an object keeps the timers of the rest.
-func (r *Reconciler) next(observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
-	problem, key := observed.Resource.Problem, observed.key()
+// next says when to look again, at the latest after a wait if that is not 0, and
+// what went wrong. What goes wrong with a part of an object keeps the timers of the
+// rest.
+func (r *Reconciler) next(observed *Observed, wait time.Duration, result *Outcome) (ctrl.Result, error) {
+	problem, remembered := observed.Resource.Problem, r.memories.of(observed.key())
 	if problem != nil {
 		reconcileErrors.WithLabelValues(r.Kind, problem.Reason).Inc()
-		if problem.Err != nil && plan.Wait == 0 {
+		if problem.Err != nil && wait == 0 {
 			return ctrl.Result{}, problem.Err
 		}
 	}
 	if !result.Due.IsZero() {
-		plan.wait(max(soon, result.Due.Sub(r.Clock.Now())))
+		wait = sooner(wait, max(soon, result.Due.Sub(r.Clock.Now())))
 	}
 	if err := reviewFailure(observed); err != nil {
 		reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonReviewFailed).Inc()
-		if plan.Wait == 0 {
+		if wait == 0 {
 			return ctrl.Result{}, err
 		}
-		plan.wait(kindPoll)
+		wait = sooner(wait, kindPoll)
 	}
 	if result.Retry {
-		plan.wait(r.memories.of(key).beatenAgain())
+		wait = sooner(wait, remembered.beatenAgain())
 	} else {
-		r.memories.of(key).unbeaten()
+		remembered.unbeaten()
 	}
-	if result.Homeless {
-		plan.wait(homelessPoll)
-	}
-	if len(result.Holders) > 0 {
-		plan.wait(minConflictPoll)
-	}
-	if r.ledger.pending(observed.Owner.UID) {
-		plan.wait(ledgerTTL)
-	}
+	wait = sooner(wait, r.unsettled(observed, result))
 	switch {
 	case problem == nil:
 	case problem.Err != nil:
-		plan.wait(kindPoll)
-	case problem.Stalled && plan.Wait == 0:
+		wait = sooner(wait, kindPoll)
+	case problem.Stalled && wait == 0:
 		// Nothing else is under way either: removals may be, beside the mistake.
 		return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
 	}
-	return ctrl.Result{RequeueAfter: plan.Wait}, nil
+	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// unsettled is how long what was met on the way is to be looked at again for; 0
+// when nothing was.
+func (r *Reconciler) unsettled(observed *Observed, result *Outcome) time.Duration {
+	wait := time.Duration(0)
+	if result.Homeless {
+		wait = sooner(wait, homelessPoll)
+	}
+	if len(result.Holders) > 0 {
+		wait = sooner(wait, minConflictPoll)
+	}
+	if r.ledger.pending(observed.Owner.UID) {
+		wait = sooner(wait, ledgerTTL)
+	}
+	return wait
 }
 
 // failure sums up what the API server refused; nil when nothing.
@@ -228,7 +242,7 @@ func failure(result *Outcome) error {
 // again takes a write that was beaten by another for what it is: no failure,
 // but a reason to look again, later each time.
 func (r *Reconciler) again(key types.NamespacedName, err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
+	if saysLookAgain(err) {
 		return ctrl.Result{RequeueAfter: r.memories.of(key).beatenAgain()}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
