@@ -18,7 +18,6 @@ package propagation
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -110,7 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	object, err := r.get(ctx, request.NamespacedName)
+	object, err := r.owners().get(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -122,7 +121,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	r.memories.of(request.NamespacedName).resized(max(len(observed.Works), len(observed.Targets)))
-	r.require(object, observed)
+	r.owners().require(object, observed)
 	result, err := r.apply(ctx, object, observed, plan, means)
 	if err != nil {
 		return r.again(request.NamespacedName, err)
@@ -134,23 +133,6 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.report(ctx, object, observed, plan, result)
 }
 
-// get returns an object as new as this process knows it; nil when it is gone.
-func (r *Reconciler) get(ctx context.Context, key types.NamespacedName) (Object, error) {
-	if r.Kind == kindDependency {
-		return r.dependency(ctx, key)
-	}
-	object := r.newOf(r.Kind)
-	err := r.Client.Get(ctx, key, object)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading %s %s: %w", r.Kind, key, err)
-	}
-	if err != nil {
-		r.bury(key)
-		return nil, nil //nolint:nilnil // an object that is gone is no error
-	}
-	return r.ledger.newest(object), nil
-}
-
 // bury forgets an object that is gone.
 func (r *Reconciler) bury(key types.NamespacedName) {
 	r.memories.forget(key)
@@ -158,22 +140,6 @@ func (r *Reconciler) bury(key types.NamespacedName) {
 	r.ledger.forgetObject(key)
 	r.gauges.forget(key)
 	r.requirements.release(requirer{kind: r.Kind, key: key}, nil)
-}
-
-// dependency returns a dependency as an object; nil when nobody requires it.
-// Its Works are removed then, but not before it is known what follows every
-// object that is there.
-func (r *Reconciler) dependency(ctx context.Context, key types.NamespacedName) (Object, error) {
-	if object := r.requirements.object(key); object != nil {
-		r.vanished.Delete(key)
-		return object, nil
-	}
-	r.bury(key)
-	unknown, err := r.unknownRequirements(ctx, key)
-	if _, witnessed := r.vanished.Load(key); err == nil && !unknown && !witnessed {
-		r.vanished.Store(key, r.Clock.Now())
-	}
-	return nil, err
 }
 
 // decide observes and plans. The content of the resource is read only when
@@ -225,7 +191,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if observed.Works, err = r.observeWorks(owner); err != nil {
 		return ctrl.Result{}, err
 	}
-	waiting := r.Kind == kindDependency && !witnessed && len(observed.Works) > 0
+	waiting := r.owners().mayReturn() && !witnessed && len(observed.Works) > 0
 	if !witnessed {
 		maps.DeleteFunc(observed.Works, func(_ types.NamespacedName, work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
 	}

@@ -23,7 +23,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,14 +34,6 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
-
-// kindDependency is the kind of what owns the Works of a dependency: nothing
-// that is stored, but what the objects that require the resource have in
-// common. It is reconciled like an object that names the resource and all
-// clusters of all who require it; so everything that is true of a named
-// resource is true of one that follows. It lives as long as somebody requires
-// it, and its Works keep it from being forgotten over a restart.
-const kindDependency = "Dependency"
 
 // dependencyKey names a dependency. What names the resource stands in the name,
 // which an owner of Works may be called by, if not an object of the API.
@@ -94,32 +85,6 @@ func (r *requirements) expectOf(kind string, object Object) {
 	}
 }
 
-// require takes down what follows an object.
-func (r *Reconciler) require(object Object, observed *Observed) {
-	if r.Kind == kindDependency {
-		return
-	}
-	who := requirer{kind: r.Kind, key: client.ObjectKeyFromObject(object)}
-	preserve := ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false)
-	if observed.Deleting || !ptr.Deref(observed.Spec.PropagateDeps, false) {
-		r.requirements.release(who, &preserve)
-		return
-	}
-	now := requirement{
-		clusters: map[string]bool{}, resolution: observed.Spec.ConflictResolution, preserve: preserve, unknown: observed.followersUnknown(), account: r.accountOf(object),
-		relearned: ptr.Deref(observed.Status.ObservedGeneration, 0) == observed.Generation,
-	}
-	for _, target := range observed.Targets {
-		now.clusters[target.Cluster] = target.Suspend
-	}
-	for _, dependency := range observed.Resource.Dependencies {
-		if reason, _ := outOfReach(observed.Owner, dependency); reason == "" {
-			now.dependencies = append(now.dependencies, dependencyKey(dependency))
-		}
-	}
-	r.requirements.set(who, now)
-}
-
 // dependenciesOf are the resources that a resource cannot do without, as
 // Karmada's interpreter names them.
 func (r *Reconciler) dependenciesOf(observed *Observed, template *unstructured.Unstructured) ([]configv1alpha1.DependentObjectReference, error) {
@@ -158,21 +123,6 @@ func outOfReach(owner render.Owner, dependency configv1alpha1.DependentObjectRef
 	default:
 		return propagationv1alpha1.ReasonResourceScopeMismatch, fmt.Sprintf(
 			"it is in namespace %s, and what follows a DirectPropagation is in its own; propagate it by a DirectPropagation there", dependency.Namespace)
-	}
-}
-
-// misplaced says why a dependency cannot be what its requirers name: a name with
-// a namespace must not reach a cluster-scoped resource.
-func (r *Reconciler) misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *Problem {
-	if r.Kind != kindDependency || (namespace == "") == (scope == meta.RESTScopeNameRoot) {
-		return nil
-	}
-	advice := "is namespaced, and dependencyInterpretation names no namespace for it; have it name one"
-	if namespace != "" {
-		advice = "is cluster-scoped and does not follow an object in a namespace; use a ClusterDirectPropagation for it"
-	}
-	return &Problem{
-		Reason: propagationv1alpha1.ReasonResourceScopeMismatch, Message: fmt.Sprintf("%s %s %s", reference.APIVersion, reference.Kind, advice), Stalled: true,
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 var (
@@ -54,7 +55,7 @@ func TestKeysOfDependenciesCanBeReadBack(t *testing.T) {
 func TestRequirementsAreShared(t *testing.T) {
 	woken := []string{}
 	required := newRequirements()
-	for _, kind := range []string{kindDependency, "DirectPropagation"} {
+	for _, kind := range []string{render.DependencyKind, "DirectPropagation"} {
 		required.register(kind, func(key types.NamespacedName, _ int) { woken = append(woken, kind+" "+key.Name) })
 	}
 	expect := func(what string, want ...string) {

@@ -162,7 +162,7 @@ func (l *holderLook) holder(ctx context.Context, work *workv1alpha1.Work) (strin
 	}
 	holder, owner := render.OwnerOf(work), l.observed.Owner
 	switch {
-	case holder.Kind == kindDependency && owner.Kind != kindDependency:
+	case holder.Follows() && !owner.Follows():
 		// Who names a resource goes before those whom it only follows.
 		return "", nil
 	case holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name:

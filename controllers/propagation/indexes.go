@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -161,32 +160,6 @@ func (r *Reconciler) worksOf(keys ...string) (map[types.NamespacedName]*workv1al
 		}
 	}
 	return works, nil
-}
-
-// find lists the objects of the reconciled kind with a key, for what is to be
-// reconciled.
-func (r *Reconciler) find(ctx context.Context, key string) []reconcile.Request {
-	if r.Kind == kindDependency {
-		return requestsForKeys(r.requirements.with(key))
-	}
-	objects, err := r.objects(key)
-	if err != nil {
-		// The cache cannot fail to find by an index that it has.
-		ctrl.LoggerFrom(ctx).Error(err, "Finding objects to wake", "key", key)
-	}
-	return requestsFor(objects)
-}
-
-// findIn lists those of a namespace; all when it is empty.
-func (r *Reconciler) findIn(ctx context.Context, namespace string) []reconcile.Request {
-	if r.Kind == kindDependency {
-		return requestsForKeys(r.requirements.in(namespace))
-	}
-	list := kinds[r.Kind].list()
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake", "namespace", namespace)
-	}
-	return requestsFor(objectsOf(list))
 }
 
 func requestsForKeys(keys []types.NamespacedName) []reconcile.Request {

@@ -67,7 +67,7 @@ func TestObjectsAreFound(t *testing.T) {
 		workNameKey("web"): "",
 	} {
 		got := []string{}
-		for _, request := range r.find(t.Context(), key) {
+		for _, request := range r.owners().with(t.Context(), key) {
 			got = append(got, request.Name)
 		}
 		slices.Sort(got)

@@ -118,7 +118,7 @@ func (r *Reconciler) onInterpreter() handler.EventHandler {
 	wake := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		time.AfterFunc(interpreterDelay, func() {
 			r.Interpreter.changed()
-			for _, request := range r.findIn(ctx, "") {
+			for _, request := range r.owners().in(ctx, "") {
 				queue.Add(request)
 			}
 		})

@@ -171,20 +171,6 @@ func (q question) unanswered(err error) *Denial {
 // nobody's have to be reviewed.
 type vouchers func(cluster string) (accounts []types.NamespacedName, trusted bool)
 
-// vouchersOf says whose permissions count for an object; nil when nobody's do.
-// A cluster-scoped object is an administrator's, and has no account.
-func (r *Reconciler) vouchersOf(object Object) vouchers {
-	if r.Kind == kindDependency {
-		return r.requirements.vouchers(client.ObjectKeyFromObject(object))
-	}
-	account := r.accountOf(object)
-	if account.Name == "" {
-		return nil
-	}
-	accounts := []types.NamespacedName{account}
-	return func(string) ([]types.NamespacedName, bool) { return accounts, false }
-}
-
 // accountOf is the service account that an object acts for; the zero value when
 // it acts with the permissions of the controller.
 func (r *Reconciler) accountOf(object Object) types.NamespacedName {
@@ -211,7 +197,7 @@ type grantedRevisions struct {
 // or a cluster that joined.
 func (r *Reconciler) observePermissions(ctx context.Context, object Object, observed *Observed) {
 	key := client.ObjectKeyFromObject(object)
-	whose := r.vouchersOf(object)
+	whose := r.owners().vouchers(object)
 	if whose == nil {
 		r.memories.of(key).granted = grantedRevisions{}
 		return

@@ -40,6 +40,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/util"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // What the account of a tenant is asked about.
@@ -542,7 +543,7 @@ func TestVouchersOfADependency(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTenancy(t, tc.rights...)
-			b.Kind = kindDependency
+			b.Kind = render.DependencyKind
 			mapper := meta.NewDefaultRESTMapper(nil)
 			mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
 			b.Mapper = mapper
@@ -573,7 +574,7 @@ func TestVouchersOfADependency(t *testing.T) {
 // account has it looked at again.
 func TestAnAccountChangesWhoVouches(t *testing.T) {
 	required, woken := newRequirements(), 0
-	required.register(kindDependency, func(types.NamespacedName, int) { woken++ })
+	required.register(render.DependencyKind, func(types.NamespacedName, int) { woken++ })
 	needs := requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{"a": false}}
 	required.set(first, needs)
 	needs.account = types.NamespacedName{Namespace: "shop", Name: "tenant"}

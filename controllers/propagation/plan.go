@@ -443,7 +443,7 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 // keeps reports whether the member's object stays when a Work is deleted. For a
 // dependency, the Work itself records what its requirers asked for.
 func (o *Observed) keeps(work *workv1alpha1.Work) bool {
-	if !o.Vanished && o.Owner.Kind != kindDependency {
+	if !o.Vanished && !o.Owner.Follows() {
 		return ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false)
 	}
 	_, kept := o.Kept[clusterOf(work.Namespace)]

@@ -47,8 +47,7 @@ const statusInterval = time.Second
 // report the resource not healthy: replicas come one by one.
 const detailInterval = 5 * time.Second
 
-// report writes the status if it has changed, tells of it, and says when to
-// look again.
+// report makes known how an owner fares, and says when to look again.
 func (r *Reconciler) report(ctx context.Context, object Object, observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(object)
 	works, err := r.observeWorks(observed.Owner)
@@ -59,22 +58,15 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	status, rows := statusAndRows(now, result)
 	r.gauges.confirmed(now, r.Clock.Now())
 	r.gauges.counted(key, status.Summary)
-	if r.Kind == kindDependency {
-		r.requirements.report(key, status, troublesOf(now, rows))
-		return r.next(now, plan.Wait, result)
+	published, err := r.owners().publish(ctx, object, now, plan, &verdicts{status: status, rows: rows})
+	if err != nil {
+		return r.again(key, err)
 	}
-	hold := r.holdStatus(object, plan, status)
-	if hold == 0 {
-		if err := r.writeStatus(ctx, object, status); err != nil {
-			return r.again(key, err)
-		}
-	}
-	early, unaggregated := r.reportOnTemplate(ctx, object, now)
-	next, failure := r.next(now, sooner(sooner(plan.Wait, hold), early), result)
-	if hold > 0 && next.RequeueAfter == hold {
+	next, failure := r.next(now, sooner(sooner(plan.Wait, published.hold), published.early), result)
+	if published.hold > 0 && next.RequeueAfter == published.hold {
 		next.Priority = ptr.To(priorityReport)
 	}
-	return next, errors.Join(failure, unaggregated)
+	return next, errors.Join(failure, published.err)
 }
 
 // reportOnTemplate aggregates onto the resource, and tells when it cannot. It

@@ -243,7 +243,7 @@ func (r *requirements) change(who requirer, before, now requirement) {
 		// A new process finds out what an earlier one has done already.
 		priority = handler.LowPriority
 	}
-	if wake := r.wake[kindDependency]; wake != nil {
+	if wake := r.wake[render.DependencyKind]; wake != nil {
 		for _, key := range slices.Concat(before.dependencies, now.dependencies) {
 			wake(key, priority)
 		}

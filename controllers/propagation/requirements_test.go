@@ -197,7 +197,7 @@ func TestTheLastWordCounts(t *testing.T) {
 		return now
 	}
 	keptAfter := func(required *requirements, cluster string, preserved bool) bool {
-		observed := &Observed{Owner: render.Owner{Kind: kindDependency}, Kept: required.kept(settingsKey)}
+		observed := &Observed{Owner: render.Owner{Kind: render.DependencyKind}, Kept: required.kept(settingsKey)}
 		if object := required.object(settingsKey); object != nil {
 			observed.Kept = object.kept
 		}
@@ -330,7 +330,7 @@ func TestANamespaceDoesNotHideAClusterScopedResource(t *testing.T) {
 	// One that Karmada does not synchronize by itself.
 	labels := map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}
 	b := newBench(t, memberCluster("member1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank", UID: "bank", Labels: labels}})
-	b.Kind = kindDependency
+	b.Kind = render.DependencyKind
 	for key, want := range map[types.NamespacedName]string{
 		{Namespace: "shop", Name: "v1/Namespace/bank"}: "v1 Namespace is cluster-scoped and does not follow an object in a namespace; use a ClusterDirectPropagation for it",
 		{Name: "apps/v1/Deployment/web"}:               "apps/v1 Deployment is namespaced, and dependencyInterpretation names no namespace for it; have it name one",
@@ -382,7 +382,7 @@ func TestTooManyDependenciesAreRefused(t *testing.T) {
 // on itself and on its manifest, is what is asked for on its cluster.
 func TestADependencyIsOverwrittenWhereThatIsAskedFor(t *testing.T) {
 	b := newBench(t, memberCluster("member1"), memberCluster("member2"), webDeployment())
-	b.Kind = kindDependency
+	b.Kind = render.DependencyKind
 	key := types.NamespacedName{Namespace: "shop", Name: "apps/v1/Deployment/web"}
 	needs := func(cluster string, resolution propagationv1alpha1.ConflictResolution) requirement {
 		return requirement{dependencies: []types.NamespacedName{key}, clusters: map[string]bool{cluster: false}, resolution: resolution}

@@ -210,7 +210,7 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 		}
 		return nil, problem
 	}
-	return mapping, r.misplaced(reference, key.Namespace, mapping.Scope.Name())
+	return mapping, r.owners().misplaced(reference, key.Namespace, mapping.Scope.Name())
 }
 
 // watchState says what a failed watch of the kind means. Without the permission to
@@ -229,7 +229,7 @@ func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, 
 	}
 }
 
-// mapKind resolves the kind and checks its scope.
+// mapKind resolves the kind.
 func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*meta.RESTMapping, *Problem) {
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
 	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -238,13 +238,6 @@ func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*
 	}
 	if err != nil {
 		return nil, readFailed(err.Error(), err)
-	}
-	if advice, limited := scopeMismatch[r.Kind]; limited && mapping.Scope.Name() != advice.wanted {
-		return nil, &Problem{
-			Reason:  propagationv1alpha1.ReasonResourceScopeMismatch,
-			Message: fmt.Sprintf("spec.resource: %s %s %s", reference.APIVersion, reference.Kind, advice.otherwise),
-			Stalled: true,
-		}
 	}
 	return mapping, nil
 }

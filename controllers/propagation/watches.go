@@ -153,7 +153,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	writers, required := make(chan struct{}, options.Writers), newRequirements()
 	customizer := &customizer{client: mgr.GetClient(), interpreter: interpreter, localPrefixes: options.LocalPrefixes, admissions: newAdmissions()}
 	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
-	for _, kind := range append(slices.Collect(maps.Keys(kinds)), kindDependency) {
+	for _, kind := range append(slices.Collect(maps.Keys(kinds)), render.DependencyKind) {
 		reconciler := &Reconciler{
 			Kind:         kind,
 			Client:       mgr.GetClient(),
@@ -246,7 +246,7 @@ func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLi
 		if initial {
 			priority = handler.LowPriority
 		}
-		for _, request := range r.find(ctx, resourceKey(resource.Group, key.Namespace, key.Name)) {
+		for _, request := range r.owners().with(ctx, resourceKey(resource.Group, key.Namespace, key.Name)) {
 			enqueue(queue, request.NamespacedName, priority, 0)
 		}
 	}
@@ -313,8 +313,8 @@ func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
 
 // onCluster wakes the objects that name a cluster, or might select it.
 func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	requests := r.find(ctx, clusterKey(cluster.GetName()))
-	requests = append(requests, r.find(ctx, selectsKey)...)
+	requests := r.owners().with(ctx, clusterKey(cluster.GetName()))
+	requests = append(requests, r.owners().with(ctx, selectsKey)...)
 	// Works that are still to be removed there belong to objects that may not
 	// name the cluster any more.
 	works := &workv1alpha1.WorkList{}
@@ -338,7 +338,7 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 	changed := func(ctx context.Context, crd client.Object, queue queue) {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
 		r.Kinds.Changed(group)
-		for _, request := range r.find(ctx, groupKey(group)) {
+		for _, request := range r.owners().with(ctx, groupKey(group)) {
 			queue.Add(request)
 		}
 	}
@@ -390,7 +390,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 				r.ledger.gone(owner.UID, deleted.Object)
 			}
 			wake(deleted.Object, queue, priorityReport)
-			for _, request := range r.find(ctx, workNameKey(deleted.Object.GetName())) {
+			for _, request := range r.owners().with(ctx, workNameKey(deleted.Object.GetName())) {
 				if owner.Kind != r.Kind || owner.Namespace != request.Namespace || owner.Name != request.Name {
 					r.memories.known(request.NamespacedName).forgetHolders()
 					queue.Add(request)
@@ -412,11 +412,11 @@ func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object)
 		spec = policy.Spec
 	}
 	if len(spec.ResourceSelectors) == 0 {
-		return r.findIn(ctx, policy.GetNamespace())
+		return r.owners().in(ctx, policy.GetNamespace())
 	}
 	requests := []reconcile.Request{}
 	for i := range spec.ResourceSelectors {
-		requests = append(requests, r.find(ctx, groupKey(groupOfVersion(spec.ResourceSelectors[i].APIVersion)))...)
+		requests = append(requests, r.owners().with(ctx, groupKey(groupOfVersion(spec.ResourceSelectors[i].APIVersion)))...)
 	}
 	return slices.DeleteFunc(requests, func(request reconcile.Request) bool {
 		return policy.GetNamespace() != "" && request.Namespace != policy.GetNamespace()

@@ -36,6 +36,7 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // What users change goes before what clusters report, and that before what a new
@@ -114,10 +115,10 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 	passive := clocktesting.NewFakePassiveClock(now)
 	work := versioned("a", "10")
 	work.Annotations = map[string]string{
-		propagationv1alpha1.OwnerKindAnnotation: kindDependency, propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: "v1/ConfigMap/web",
+		propagationv1alpha1.OwnerKindAnnotation: render.DependencyKind, propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: "v1/ConfigMap/web",
 	}
 	key := client.ObjectKeyFromObject(work)
-	for kind, wantLost := range map[string]bool{kindDependency: true, "DirectPropagation": false, "ClusterDirectPropagation": false} {
+	for kind, wantLost := range map[string]bool{render.DependencyKind: true, "DirectPropagation": false, "ClusterDirectPropagation": false} {
 		queue := priorityqueue.New[reconcile.Request]("test")
 		r := &Reconciler{Kind: kind, ledger: newLedger(passive), requirements: newRequirements()}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
@@ -126,7 +127,7 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 			t.Errorf("%s: lost %t, want %t", kind, lost, wantLost)
 		}
 		want := "web"
-		if kind == kindDependency {
+		if kind == render.DependencyKind {
 			want = "v1/ConfigMap/web"
 		}
 		if request, _, _ := queue.GetWithPriority(); request.Name != want {
@@ -140,17 +141,17 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 func TestAWorkThatChangesHandsIsForgotten(t *testing.T) {
 	queue := priorityqueue.New[reconcile.Request]("test")
 	defer queue.ShutDown()
-	r := &Reconciler{Kind: kindDependency, ledger: newLedger(clocktesting.NewFakePassiveClock(now))}
+	r := &Reconciler{Kind: render.DependencyKind, ledger: newLedger(clocktesting.NewFakePassiveClock(now))}
 	owned := func(kind, uid, version string) *workv1alpha1.Work {
 		work := versioned("a", version)
 		work.Annotations = map[string]string{propagationv1alpha1.OwnerKindAnnotation: kind, propagationv1alpha1.OwnerNameAnnotation: uid}
 		work.Labels = map[string]string{propagationv1alpha1.OwnerUIDLabel: uid}
 		return work
 	}
-	if err := r.ledger.wrote("dependency", owned(kindDependency, "dependency", "10")); err != nil {
+	if err := r.ledger.wrote("dependency", owned(render.DependencyKind, "dependency", "10")); err != nil {
 		t.Fatal(err)
 	}
-	r.onWork().Update(t.Context(), event.UpdateEvent{ObjectOld: owned(kindDependency, "dependency", "10"), ObjectNew: owned("DirectPropagation", "other", "11")}, queue)
+	r.onWork().Update(t.Context(), event.UpdateEvent{ObjectOld: owned(render.DependencyKind, "dependency", "10"), ObjectNew: owned("DirectPropagation", "other", "11")}, queue)
 	if r.ledger.pending("dependency") {
 		t.Error("the Work of another owner is taken for an own one")
 	}

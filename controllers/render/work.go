@@ -44,6 +44,18 @@ type Owner struct {
 	UID       types.UID
 }
 
+// DependencyKind is the kind of what owns the Works of a dependency: nothing that
+// is stored, but what the objects that require the resource have in common. It is
+// reconciled like an object that names the resource and all clusters of all who
+// require it, so everything that is true of a named resource is true of one that
+// follows. It lives as long as somebody requires it, and its Works keep it from
+// being forgotten over a restart.
+const DependencyKind = "Dependency"
+
+// Follows reports whether the owner is a dependency. Whoever names a resource goes
+// before those whom it only follows.
+func (o Owner) Follows() bool { return o.Kind == DependencyKind }
+
 // Target is what the Work of one cluster has of its own.
 type Target struct {
 	// Cluster is the name of the Karmada Cluster.

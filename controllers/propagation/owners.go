@@ -1,0 +1,227 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// owners are what a Reconciler reconciles: objects that users write, or the
+// dependencies that follow them. All else is the same for both.
+type owners interface {
+	// get returns an owner as new as this process knows it; nil when it is gone.
+	get(ctx context.Context, key types.NamespacedName) (Object, error)
+	// with lists the owners that have a key of keysOf, in those of a namespace, or
+	// all when it is empty.
+	with(ctx context.Context, key string) []reconcile.Request
+	in(ctx context.Context, namespace string) []reconcile.Request
+	// vouchers says whose permissions count for an owner; nil when nobody's do.
+	vouchers(object Object) vouchers
+	// misplaced says why the owner must not name a resource of this scope; nil when
+	// it may.
+	misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *Problem
+	// require takes note of what follows an owner.
+	require(object Object, observed *Observed)
+	// mayReturn reports whether Works without an owner may have one again as soon as
+	// this process knows more.
+	mayReturn() bool
+	// publish makes known how an owner fares.
+	publish(ctx context.Context, object Object, observed *Observed, plan *Plan, found *verdicts) (publication, error)
+}
+
+// verdicts are what a reconcile found out about an owner: its status, and the rows
+// of all its clusters, of which the status has no more than the API takes.
+type verdicts struct {
+	status *propagationv1alpha1.PropagationStatus
+	rows   []propagationv1alpha1.ClusterStatus
+}
+
+// publication is what came of publishing.
+type publication struct {
+	// hold is for how long the status is held back; 0 when it is not.
+	hold time.Duration
+	// early is when the resource may be written again; 0 when there is no need.
+	early time.Duration
+	// err is why the resource could not be written.
+	err error
+}
+
+func (r *Reconciler) owners() owners {
+	if r.Kind == render.DependencyKind {
+		return dependencies{r}
+	}
+	return objects{r}
+}
+
+// objects are objects of the API.
+type objects struct{ r *Reconciler }
+
+func (o objects) get(ctx context.Context, key types.NamespacedName) (Object, error) {
+	object := o.r.newOf(o.r.Kind)
+	err := o.r.Client.Get(ctx, key, object)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", o.r.Kind, key, err)
+	}
+	if err != nil {
+		o.r.bury(key)
+		return nil, nil //nolint:nilnil // an object that is gone is no error
+	}
+	return o.r.ledger.newest(object), nil
+}
+
+func (o objects) with(ctx context.Context, key string) []reconcile.Request {
+	found, err := o.r.objects(key)
+	if err != nil {
+		// The cache cannot fail to find by an index that it has.
+		ctrl.LoggerFrom(ctx).Error(err, "Finding objects to wake", "key", key)
+	}
+	return requestsFor(found)
+}
+
+func (o objects) in(ctx context.Context, namespace string) []reconcile.Request {
+	list := kinds[o.r.Kind].list()
+	if err := o.r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing objects to wake", "namespace", namespace)
+	}
+	return requestsFor(objectsOf(list))
+}
+
+// vouchers has the one account of the object. A cluster-scoped object is an
+// administrator's, and has none.
+func (o objects) vouchers(object Object) vouchers {
+	account := o.r.accountOf(object)
+	if account.Name == "" {
+		return nil
+	}
+	accounts := []types.NamespacedName{account}
+	return func(string) ([]types.NamespacedName, bool) { return accounts, false }
+}
+
+func (o objects) misplaced(reference propagationv1alpha1.ResourceReference, _ string, scope meta.RESTScopeName) *Problem {
+	advice, limited := scopeMismatch[o.r.Kind]
+	if !limited || scope == advice.wanted {
+		return nil
+	}
+	return &Problem{
+		Reason:  propagationv1alpha1.ReasonResourceScopeMismatch,
+		Message: fmt.Sprintf("spec.resource: %s %s %s", reference.APIVersion, reference.Kind, advice.otherwise),
+		Stalled: true,
+	}
+}
+
+func (o objects) require(object Object, observed *Observed) {
+	who := requirer{kind: o.r.Kind, key: client.ObjectKeyFromObject(object)}
+	preserve := ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false)
+	if observed.Deleting || !ptr.Deref(observed.Spec.PropagateDeps, false) {
+		o.r.requirements.release(who, &preserve)
+		return
+	}
+	now := requirement{
+		clusters: map[string]bool{}, resolution: observed.Spec.ConflictResolution, preserve: preserve, unknown: observed.followersUnknown(), account: o.r.accountOf(object),
+		relearned: ptr.Deref(observed.Status.ObservedGeneration, 0) == observed.Generation,
+	}
+	for _, target := range observed.Targets {
+		now.clusters[target.Cluster] = target.Suspend
+	}
+	for _, dependency := range observed.Resource.Dependencies {
+		if reason, _ := outOfReach(observed.Owner, dependency); reason == "" {
+			now.dependencies = append(now.dependencies, dependencyKey(dependency))
+		}
+	}
+	o.r.requirements.set(who, now)
+}
+
+func (objects) mayReturn() bool { return false }
+
+// publish writes the status and aggregates onto the resource.
+func (o objects) publish(ctx context.Context, object Object, observed *Observed, plan *Plan, found *verdicts) (publication, error) {
+	hold := o.r.holdStatus(object, plan, found.status)
+	if hold == 0 {
+		if err := o.r.writeStatus(ctx, object, found.status); err != nil {
+			return publication{}, err
+		}
+	}
+	early, err := o.r.reportOnTemplate(ctx, object, observed)
+	return publication{hold: hold, early: early, err: err}, nil
+}
+
+// dependencies are what objects have in common that require a resource.
+type dependencies struct{ r *Reconciler }
+
+// get returns nothing when nobody requires the dependency. Its Works are removed
+// then, but not before it is known what follows every object that is there.
+func (d dependencies) get(ctx context.Context, key types.NamespacedName) (Object, error) {
+	if object := d.r.requirements.object(key); object != nil {
+		d.r.vanished.Delete(key)
+		return object, nil
+	}
+	d.r.bury(key)
+	unknown, err := d.r.unknownRequirements(ctx, key)
+	if _, witnessed := d.r.vanished.Load(key); err == nil && !unknown && !witnessed {
+		d.r.vanished.Store(key, d.r.Clock.Now())
+	}
+	return nil, err
+}
+
+func (d dependencies) with(_ context.Context, key string) []reconcile.Request {
+	return requestsForKeys(d.r.requirements.with(key))
+}
+
+func (d dependencies) in(_ context.Context, namespace string) []reconcile.Request {
+	return requestsForKeys(d.r.requirements.in(namespace))
+}
+
+func (d dependencies) vouchers(object Object) vouchers {
+	return d.r.requirements.vouchers(client.ObjectKeyFromObject(object))
+}
+
+// misplaced keeps a name with a namespace from reaching a cluster-scoped resource.
+func (dependencies) misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *Problem {
+	if (namespace == "") == (scope == meta.RESTScopeNameRoot) {
+		return nil
+	}
+	advice := "is namespaced, and dependencyInterpretation names no namespace for it; have it name one"
+	if namespace != "" {
+		advice = "is cluster-scoped and does not follow an object in a namespace; use a ClusterDirectPropagation for it"
+	}
+	return &Problem{
+		Reason: propagationv1alpha1.ReasonResourceScopeMismatch, Message: fmt.Sprintf("%s %s %s", reference.APIVersion, reference.Kind, advice), Stalled: true,
+	}
+}
+
+// require does nothing: what follows a dependency follows the objects.
+func (dependencies) require(Object, *Observed) {}
+
+func (dependencies) mayReturn() bool { return true }
+
+// publish tells the objects that require the dependency.
+func (d dependencies) publish(_ context.Context, object Object, observed *Observed, _ *Plan, found *verdicts) (publication, error) {
+	d.r.requirements.report(client.ObjectKeyFromObject(object), found.status, troublesOf(observed, found.rows))
+	return publication{}, nil
+}
