@@ -35,29 +35,6 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Object is what DirectPropagation and its cluster-scoped twin have in common.
-type Object interface {
-	client.Object
-	GetSpec() *propagationv1alpha1.PropagationSpec
-	GetStatus() *propagationv1alpha1.PropagationStatus
-}
-
-// kinds are the kinds that own Works, each with how to make an empty one and an
-// empty list of them.
-var kinds = map[string]struct {
-	object func() Object
-	list   func() client.ObjectList
-}{
-	"ClusterDirectPropagation": {
-		func() Object { return &propagationv1alpha1.ClusterDirectPropagation{} },
-		func() client.ObjectList { return &propagationv1alpha1.ClusterDirectPropagationList{} },
-	},
-	"DirectPropagation": {
-		func() Object { return &propagationv1alpha1.DirectPropagation{} },
-		func() client.ObjectList { return &propagationv1alpha1.DirectPropagationList{} },
-	},
-}
-
 // Reconciler keeps the Works of the objects of one kind as they should be.
 type Reconciler struct {
 	// Kind is the kind that is reconciled.
@@ -157,18 +134,6 @@ func (r *Reconciler) decide(ctx context.Context, object Object) (*Observed, *Pla
 		plan = NewPlan(observed)
 	}
 	return observed, plan, means, nil
-}
-
-func (r *Reconciler) ownerOf(object Object) render.Owner {
-	return render.Owner{Kind: r.Kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()}
-}
-
-// newOf makes an empty object of a kind that owns Works; nil for any other.
-func (r *Reconciler) newOf(kind string) Object {
-	if known, found := kinds[kind]; found {
-		return known.object()
-	}
-	return nil
 }
 
 // sweep removes the Works of an object that went without its finalizer having

@@ -18,65 +18,21 @@ package propagation
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/resourceinterpreter"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
-
-// dependencyKey names a dependency. What names the resource stands in the name,
-// which an owner of Works may be called by, if not an object of the API.
-func dependencyKey(reference configv1alpha1.DependentObjectReference) types.NamespacedName {
-	return types.NamespacedName{Namespace: reference.Namespace, Name: reference.APIVersion + "/" + reference.Kind + "/" + reference.Name}
-}
-
-// referenceOf reads a resource from the key of a dependency.
-func referenceOf(key types.NamespacedName) propagationv1alpha1.ResourceReference {
-	words := strings.Split(key.Name, "/")
-	last := len(words) - 1
-	return propagationv1alpha1.ResourceReference{
-		APIVersion: strings.Join(words[:max(0, last-1)], "/"), Kind: words[max(0, last-1)], Name: words[last],
-	}
-}
-
-// unknownRequirements reports whether the requirements of any object that may require
-// a dependency are still unknown. Until they are known, the dependency is not withdrawn.
-func (r *Reconciler) unknownRequirements(ctx context.Context, key types.NamespacedName) (bool, error) {
-	if err := r.expectRequirers(ctx); err != nil {
-		return false, err
-	}
-	return r.requirements.isUnknown(key), nil
-}
-
-// expectRequirers lists, once in a process, the objects that others follow.
-// Those that come later are expected as they come.
-func (r *Reconciler) expectRequirers(ctx context.Context) error {
-	if r.requirements.listed.Load() {
-		return nil
-	}
-	for kind, known := range kinds {
-		list := known.list()
-		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("listing %ss: %w", kind, err)
-		}
-		for _, object := range objectsOf(list) {
-			r.requirements.expectOf(kind, object)
-		}
-	}
-	r.requirements.listed.Store(true)
-	return nil
-}
 
 // expectOf expects that resources follow an object, if it says so.
 func (r *requirements) expectOf(kind string, object Object) {
@@ -87,12 +43,11 @@ func (r *requirements) expectOf(kind string, object Object) {
 
 // dependenciesOf are the resources that a resource cannot do without, as
 // Karmada's interpreter names them.
-func (r *Reconciler) dependenciesOf(observed *Observed, template *unstructured.Unstructured) ([]configv1alpha1.DependentObjectReference, error) {
-	if !ptr.Deref(observed.Spec.PropagateDeps, false) ||
-		!r.Interpreter.HookEnabled(template.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretDependency) {
+func dependenciesOf(template *unstructured.Unstructured, interpreter resourceinterpreter.ResourceInterpreter) ([]configv1alpha1.DependentObjectReference, error) {
+	if !interpreter.HookEnabled(template.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretDependency) {
 		return nil, nil
 	}
-	found, err := r.Interpreter.GetDependencies(template)
+	found, err := interpreter.GetDependencies(template)
 	if err != nil {
 		return nil, fmt.Errorf("spec.propagateDeps: finding the dependencies of %s %s: %w", template.GetKind(), template.GetName(), err)
 	}
@@ -126,8 +81,9 @@ func outOfReach(owner render.Owner, dependency configv1alpha1.DependentObjectRef
 	}
 }
 
-// fares tells how the dependencies of an object fare on its clusters.
-func (r *Reconciler) fares(observed *Observed) *propagationv1alpha1.Dependencies {
+// faring says how the dependencies of an object fare on its clusters; nil when none
+// follow it.
+func (r *requirements) faring(observed *Observed) *propagationv1alpha1.Dependencies {
 	if !ptr.Deref(observed.Spec.PropagateDeps, false) || observed.Deleting {
 		return nil
 	}
@@ -137,7 +93,7 @@ func (r *Reconciler) fares(observed *Observed) *propagationv1alpha1.Dependencies
 	for _, dependency := range observed.Resource.Dependencies {
 		reason, message := outOfReach(observed.Owner, dependency)
 		if reason == "" {
-			reason, message = r.requirements.fares(who, dependencyKey(dependency), observed.targets)
+			reason, message = r.fares(who, dependencyKey(dependency), observed.targets)
 		}
 		if reason == "" {
 			ready++

@@ -28,7 +28,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -56,25 +55,6 @@ var workloads = map[schema.GroupKind]bool{
 	{Group: appsv1.GroupName, Kind: "StatefulSet"}: true,
 	{Group: appsv1.GroupName, Kind: "DaemonSet"}:   true,
 	{Group: appsv1.GroupName, Kind: "ReplicaSet"}:  true,
-}
-
-// setHealthFloor notes on a Work that is about to be written which report speaks of
-// the content before, if the generation of the template does not tell. live is the
-// Work as it is, compact, and sent the manifest in it, nil when it is not known.
-func (r *Reconciler) setHealthFloor(observed *Observed, work, live *workv1alpha1.Work, manifest *render.Manifest, sent []byte) {
-	if manifest.TemplateGeneration() != render.TemplateGeneration(live) {
-		// The report on a workload names the template. For other kinds nothing is
-		// known that proves more.
-		delete(work.Annotations, propagationv1alpha1.HealthFloorAnnotation)
-		return
-	}
-	kind := manifest.Kind()
-	hasHealth := func() bool {
-		return r.Interpreter.HookEnabled(kind, configv1alpha1.InterpreterOperationInterpretHealth)
-	}
-	if floor := nextFloor(observed, live, kind, hasHealth); floor != "" && !manifest.HasContentOf(sent) {
-		work.Annotations[propagationv1alpha1.HealthFloorAnnotation] = floor
-	}
 }
 
 // nextFloor is the floor of what is written into a Work next; empty when the kind
@@ -130,7 +110,7 @@ func healthSettles(observed *Observed, work *workv1alpha1.Work) time.Duration {
 // awaited. That is when our own status first said so, by our own clock, whatever
 // clock a member has. The status of many clusters may have no row that tells.
 func awaitedSince(observed *Observed, work *workv1alpha1.Work, applied *metav1.Condition) time.Time {
-	row := observed.rowBefore(clusterOf(work.Namespace))
+	row := observed.rowBefore(render.ClusterOf(work.Namespace))
 	switch {
 	case row != nil && row.Applied == metav1.ConditionTrue && row.Revision == render.Revision(work):
 		return row.LastTransitionTime.Time
@@ -145,22 +125,9 @@ func awaitedSince(observed *Observed, work *workv1alpha1.Work, applied *metav1.C
 // isSettled reports whether the status has said of the content of a Work how healthy
 // it is: what was believed once stays believed, also after a restart.
 func isSettled(observed *Observed, work *workv1alpha1.Work) bool {
-	row := observed.rowBefore(clusterOf(work.Namespace))
+	row := observed.rowBefore(render.ClusterOf(work.Namespace))
 	return row != nil && row.Applied == metav1.ConditionTrue && row.Revision == render.Revision(work) &&
 		row.Health != propagationv1alpha1.HealthUnknown
-}
-
-// rowBefore is what the status says of a cluster so far; nil when it says nothing.
-func (o *Observed) rowBefore(cluster string) *propagationv1alpha1.ClusterStatus {
-	if o.Status == nil {
-		return nil
-	}
-	for i := range o.Status.Clusters {
-		if o.Status.Clusters[i].Name == cluster {
-			return &o.Status.Clusters[i]
-		}
-	}
-	return nil
 }
 
 // exceeds reports whether a report is on content that was written after a floor.

@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/overridemanager"
 )
 
@@ -115,14 +114,4 @@ func (v *variant) overrideGuarded(object *unstructured.Unstructured, why string)
 		return records, nil
 	}
 	return nil, overrideFailed(nameOf(applied, v.here) + why)
-}
-
-// nameOf names an OverridePolicy that was applied, the only one if there is no
-// other.
-func nameOf(applied *overridemanager.AppliedOverrides, policies []policyv1alpha1.OverridePolicy) string {
-	name := policies[0].Name
-	if applied != nil && len(applied.AppliedItems) > 0 {
-		name = applied.AppliedItems[0].PolicyName
-	}
-	return fmt.Sprintf("OverridePolicy %s/%s: ", policies[0].Namespace, name)
 }

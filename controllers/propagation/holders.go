@@ -21,34 +21,17 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
-	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
-
-// unknownHolder is who holds a Work that nothing of ours or of a policy marks.
-const unknownHolder = "Karmada or another controller"
-
-// claim is what a conflict is about: when it changes, all holders are looked at.
-func (o *Observed) claim() string {
-	return fmt.Sprint(o.Generation, o.Resource.UID, o.Resource.ClaimedBy)
-}
-
-// key is the name of the object.
-func (o *Observed) key() types.NamespacedName {
-	return types.NamespacedName{Namespace: o.Owner.Namespace, Name: o.Owner.Name}
-}
 
 // observeHolders finds out, for each wanted Work that is not ours, whether
 // somebody else holds it.
@@ -208,44 +191,4 @@ func (l *holderLook) isGone(ctx context.Context, owner render.Owner) (bool, erro
 	}
 	l.gone[owner] = err != nil || object.GetUID() != owner.UID
 	return l.gone[owner], nil
-}
-
-// takenOver says who has taken over a Work, whatever else is written on it: a
-// policy's binding, or a controller of Karmada that writes into every Work of the
-// name that it derives. It is empty when nobody has.
-func takenOver(work *workv1alpha1.Work) string {
-	for _, kind := range bindingKinds {
-		if work.Labels[kind.label] != "" {
-			return kind.kind + " " + names.NamespacedKey(work.Annotations[kind.namespace], work.Annotations[kind.name])
-		}
-	}
-	if controller := metav1.GetControllerOfNoCopy(work); controller != nil {
-		return fmt.Sprintf("Karmada, for %s %s", controller.Kind, controller.Name)
-	}
-	if render.IsRewritten(work) {
-		return unknownHolder
-	}
-	for label := range work.Labels {
-		if slices.ContainsFunc(karmadaLabels, func(prefix string) bool { return strings.HasPrefix(label, prefix) }) {
-			return unknownHolder
-		}
-	}
-	return ""
-}
-
-// karmadaLabels begin the labels by which Karmada's controllers know the Works
-// that they make for themselves.
-var karmadaLabels = []string{
-	"endpointslice.karmada.io/", "federatedresourcequota.karmada.io/", "multiclusterservice.karmada.io/",
-}
-
-// conflictsIn are the clusters on which a status tells of a conflict.
-func conflictsIn(status *propagationv1alpha1.PropagationStatus) map[string]bool {
-	clusters := map[string]bool{}
-	for i := range status.Clusters {
-		if status.Clusters[i].Reason == propagationv1alpha1.ReasonConflict {
-			clusters[status.Clusters[i].Name] = true
-		}
-	}
-	return clusters
 }

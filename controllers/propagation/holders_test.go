@@ -42,30 +42,6 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// The longer a conflict lasts, the less often it is looked at; when what it is
-// about changes, it is new.
-func TestConflictsAreLookedAtLessOften(t *testing.T) {
-	known := &memory{}
-	held := map[string]string{"member1": "somebody"}
-	known.foundHolders("a", held, now)
-	for after, want := range map[time.Duration]time.Duration{0: minConflictPoll, time.Minute: 6 * time.Second, time.Hour: maxConflictPoll} {
-		if _, _, poll := known.holders("a", now.Add(after)); poll != want {
-			t.Errorf("after %v: a look every %v, want %v", after, poll, want)
-		}
-	}
-	known.foundHolders("a", held, now.Add(time.Hour))
-	if holders, stale, _ := known.holders("a", now.Add(time.Hour+time.Minute)); stale || holders["member1"] != "somebody" {
-		t.Errorf("a minute after the look: %v, stale: %t", holders, stale)
-	}
-	if _, stale, poll := known.holders("b", now.Add(time.Hour+time.Minute)); !stale || poll != minConflictPoll {
-		t.Errorf("a changed object: stale: %t, a look every %v", stale, poll)
-	}
-	known.foundHolders("a", nil, now)
-	if known.conflict != nil {
-		t.Errorf("a conflict that is over is remembered: %v", known.conflict)
-	}
-}
-
 // liveReads counts the reads that pass the cache by.
 type liveReads struct {
 	client.Reader

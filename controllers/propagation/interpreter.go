@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,20 +28,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	corev1listers "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/karmada-io/karmada/pkg/resourceinterpreter"
 	"github.com/karmada-io/karmada/pkg/util/fedinformer/genericmanager"
 )
-
-// interpreterDelay is how long after a change of its configuration Karmada's
-// interpreter is asked again. It watches its configuration itself, and does not
-// tell when it has taken a change up; that takes milliseconds.
-const interpreterDelay = time.Second
 
 // interpreter is Karmada's resource interpreter, with a count of the changes of
 // its configuration.
@@ -109,28 +99,4 @@ func (s *services) Get(name string) (*corev1.Service, error) {
 		return nil, fmt.Errorf("reading Service %s/%s: %w", s.namespace, name, err)
 	}
 	return service, nil
-}
-
-// onInterpreter wakes every object a moment after the configuration of the
-// interpreter changed: what of it concerns which kind is not worth knowing,
-// since it rarely changes, and what is right already is not written.
-func (r *Reconciler) onInterpreter() handler.EventHandler {
-	wake := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		time.AfterFunc(interpreterDelay, func() {
-			r.Interpreter.changed()
-			for _, request := range r.owners().in(ctx, "") {
-				queue.Add(request)
-			}
-		})
-	}
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, created event.CreateEvent, queue queue) {
-			if !created.IsInInitialList {
-				wake(ctx, queue)
-			}
-		},
-		UpdateFunc: func(ctx context.Context, _ event.UpdateEvent, queue queue) { wake(ctx, queue) },
-		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, queue queue) { wake(ctx, queue) },
-	}
 }

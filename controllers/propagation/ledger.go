@@ -136,7 +136,7 @@ func (l *ledger) gone(owner types.UID, work client.Object) {
 		return
 	}
 	if len(l.losses) >= maxLosses {
-		maps.DeleteFunc(l.losses, func(_ types.NamespacedName, at time.Time) bool { return l.clock.Since(at) > restoreDelay })
+		maps.DeleteFunc(l.losses, func(_ types.NamespacedName, at time.Time) bool { return l.clock.Since(at) > ledgerTTL })
 	}
 	l.losses[key] = l.clock.Now()
 }

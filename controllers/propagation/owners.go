@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -224,4 +225,87 @@ func (dependencies) mayReturn() bool { return true }
 func (d dependencies) publish(_ context.Context, object Object, observed *Observed, _ *Plan, found *verdicts) (publication, error) {
 	d.r.requirements.report(client.ObjectKeyFromObject(object), found.status, troublesOf(observed, found.rows))
 	return publication{}, nil
+}
+
+func requestsForKeys(keys []types.NamespacedName) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(keys))
+	for _, key := range keys {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	return requests
+}
+
+func requestsFor[T client.Object](objects []T) []reconcile.Request {
+	requests := make([]reconcile.Request, 0, len(objects))
+	for _, object := range objects {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+	}
+	return requests
+}
+
+// objectsOf are the objects in a list of one of our kinds.
+func objectsOf(list client.ObjectList) []Object {
+	objects := []Object{}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		object, _ := item.(Object)
+		objects = append(objects, object)
+		return nil
+	})
+	return objects
+}
+
+// unknownRequirements reports whether the requirements of any object that may require
+// a dependency are still unknown. Until they are known, the dependency is not withdrawn.
+func (r *Reconciler) unknownRequirements(ctx context.Context, key types.NamespacedName) (bool, error) {
+	if err := r.expectRequirers(ctx); err != nil {
+		return false, err
+	}
+	return r.requirements.isUnknown(key), nil
+}
+
+// expectRequirers lists, once in a process, the objects that others follow.
+// Those that come later are expected as they come.
+func (r *Reconciler) expectRequirers(ctx context.Context) error {
+	if r.requirements.listed.Load() {
+		return nil
+	}
+	for kind, known := range kinds {
+		list := known.list()
+		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing %ss: %w", kind, err)
+		}
+		for _, object := range objectsOf(list) {
+			r.requirements.expectOf(kind, object)
+		}
+	}
+	r.requirements.listed.Store(true)
+	return nil
+}
+
+// kinds are the kinds that own Works, each with how to make an empty one and an
+// empty list of them.
+var kinds = map[string]struct {
+	object func() Object
+	list   func() client.ObjectList
+}{
+	"ClusterDirectPropagation": {
+		func() Object { return &propagationv1alpha1.ClusterDirectPropagation{} },
+		func() client.ObjectList { return &propagationv1alpha1.ClusterDirectPropagationList{} },
+	},
+	"DirectPropagation": {
+		func() Object { return &propagationv1alpha1.DirectPropagation{} },
+		func() client.ObjectList { return &propagationv1alpha1.DirectPropagationList{} },
+	},
+}
+
+// newOf makes an empty object of a kind that owns Works; nil for any other.
+func (r *Reconciler) newOf(kind string) Object {
+	if known, found := kinds[kind]; found {
+		return known.object()
+	}
+	return nil
+}
+
+func (r *Reconciler) ownerOf(object Object) render.Owner {
+	return render.Owner{Kind: r.Kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()}
 }

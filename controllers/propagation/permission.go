@@ -27,7 +27,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
@@ -35,10 +34,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
-	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
-	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 const (
@@ -59,27 +56,6 @@ const (
 	// maxAnswers bounds the memory that answers take, to some 8 MB.
 	maxAnswers = 1 << 14
 )
-
-// Denial is why nothing new may travel to a cluster.
-type Denial struct {
-	Reason  string
-	Message string
-	// Get says that it is the resource that the account may not get, or is not
-	// known to be allowed to.
-	Get bool
-	// Wait is when to ask again; 0 when a back-off decides.
-	Wait time.Duration
-	// Err is set when the question could not be asked.
-	Err error
-}
-
-// applied is what a row says: False only for what is known.
-func (d *Denial) applied() metav1.ConditionStatus {
-	if d.Reason == propagationv1alpha1.ReasonForbidden {
-		return metav1.ConditionFalse
-	}
-	return metav1.ConditionUnknown
-}
 
 // question is whether an account may do something. It is comparable.
 type question struct {
@@ -221,29 +197,6 @@ func (r *Reconciler) observePermissions(ctx context.Context, object Object, obse
 	}
 }
 
-// barred reports whether something new does not travel because the account may
-// not get the resource.
-func (o *Observed) barred() bool {
-	for _, denial := range o.Denials {
-		if denial.Get {
-			return true
-		}
-	}
-	return false
-}
-
-// followersUnknown reports whether it cannot be known what follows the
-// resource. Nothing follows one that may not be read and runs nowhere: an
-// account without permissions must not hold up what others withdraw.
-func (o *Observed) followersUnknown() bool {
-	problem := o.Resource.Problem
-	forbidden := problem != nil && problem.Reason == propagationv1alpha1.ReasonForbidden
-	for _, denial := range o.Denials {
-		forbidden = forbidden || denial.Get && denial.Err == nil
-	}
-	return (problem != nil || o.barred()) && (!forbidden || len(o.Works) > 0)
-}
-
 // grantsOf returns, by cluster, the revisions that were granted to an object.
 func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[string]string {
 	known := &r.memories.of(key).granted
@@ -251,56 +204,6 @@ func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[strin
 		*known = grantedRevisions{uid: uid, revisions: map[string]string{}}
 	}
 	return known.revisions
-}
-
-// mayHave reports whether a cluster is one to which the object sends, or could
-// send, the resource. Any other starts anew when it comes back.
-func (o *Observed) mayHave(cluster string) bool {
-	state := o.Clusters[cluster]
-	return o.targeted(cluster) && state.Exists && !state.Terminating && o.Holders[cluster] == ""
-}
-
-// unreviewed returns the clusters to which something would travel that was not
-// granted before, and takes down what needs no review.
-func (o *Observed) unreviewed(granted map[string]string) []string {
-	confirmed := o.confirmedBefore()
-	open := []string{}
-	for _, target := range o.Targets {
-		cluster := target.Cluster
-		if !o.mayHave(cluster) || o.work(cluster) == nil && o.Clusters[cluster].API == clusterv1alpha1.APIDisabled {
-			continue
-		}
-		revision := o.Resource.on(cluster).Revision
-		switch {
-		case revision == "":
-			open = append(open, cluster)
-		case granted[cluster] == revision:
-		case o.holds(o.work(cluster), revision), confirmed[cluster] == revision:
-			granted[cluster] = revision
-		default:
-			open = append(open, cluster)
-		}
-	}
-	return open
-}
-
-// holds reports whether a Work of the object holds a revision already. The Work
-// that another object left behind does not count.
-func (o *Observed) holds(work *workv1alpha1.Work, revision string) bool {
-	return work != nil && render.OwnerOf(work).UID == o.Owner.UID && render.Revision(work) == revision
-}
-
-// confirmedBefore returns, by cluster, the revision that the status says was
-// confirmed last. It outlives the process, and the Work. A cluster that was
-// about to lose the resource starts anew.
-func (o *Observed) confirmedBefore() map[string]string {
-	confirmed := make(map[string]string, len(o.Status.Clusters))
-	for i := range o.Status.Clusters {
-		if row := &o.Status.Clusters[i]; row.Revision != "" && !reasonNamed(row.Reason).departing {
-			confirmed[row.Name] = row.Revision
-		}
-	}
-	return confirmed
 }
 
 // review returns the clusters to which nothing new may travel, and why. One
@@ -417,19 +320,4 @@ func (r *Reconciler) concealProblem(ctx context.Context, observed *Observed, who
 	if denial != nil {
 		observed.Resource.Problem = &Problem{Reason: denial.Reason, Message: denial.Message, Poll: denial.Wait, Err: denial.Err}
 	}
-}
-
-// reviewFailure returns why questions could not be asked; nil when all were.
-func reviewFailure(observed *Observed) error {
-	failures := map[string]error{}
-	for _, denial := range observed.Denials {
-		if denial.Err != nil {
-			failures[denial.Message] = denial.Err
-		}
-	}
-	errs := make([]error, 0, len(failures))
-	for _, message := range slices.Sorted(maps.Keys(failures)) {
-		errs = append(errs, failures[message])
-	}
-	return errors.Join(errs...)
 }

@@ -108,7 +108,7 @@ func (b *tenancy) expect(t *testing.T, what string, asked, written []string) {
 func (b *tenancy) delete(t *testing.T, cluster string) {
 	t.Helper()
 	for _, work := range b.works(t) {
-		if clusterOf(work.Namespace) != cluster {
+		if render.ClusterOf(work.Namespace) != cluster {
 			continue
 		}
 		work.Finalizers = nil
@@ -291,7 +291,7 @@ func TestWhatRunsStays(t *testing.T) {
 func (b *tenancy) edit(t *testing.T, cluster string) {
 	t.Helper()
 	for _, work := range b.works(t) {
-		if clusterOf(work.Namespace) != cluster {
+		if render.ClusterOf(work.Namespace) != cluster {
 			continue
 		}
 		manifest := &work.Spec.Workload.Manifests[0]

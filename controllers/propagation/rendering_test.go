@@ -44,6 +44,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/util"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // manifestOn is the manifest in the Work of a cluster.
@@ -59,7 +60,7 @@ func (b *bench) manifestOn(t *testing.T, cluster string) *unstructured.Unstructu
 func (b *bench) workOn(t *testing.T, cluster string) *workv1alpha1.Work {
 	t.Helper()
 	works := b.works(t)
-	i := slices.IndexFunc(works, func(work workv1alpha1.Work) bool { return clusterOf(work.Namespace) == cluster })
+	i := slices.IndexFunc(works, func(work workv1alpha1.Work) bool { return render.ClusterOf(work.Namespace) == cluster })
 	if i < 0 {
 		t.Fatalf("%s has no Work", cluster)
 	}
@@ -282,7 +283,7 @@ func TestSelector(t *testing.T) {
 		names := []string{}
 		for _, work := range b.works(t) {
 			if work.DeletionTimestamp == nil {
-				names = append(names, clusterOf(work.Namespace))
+				names = append(names, render.ClusterOf(work.Namespace))
 			}
 		}
 		slices.Sort(names)

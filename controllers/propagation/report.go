@@ -54,7 +54,7 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	now := observed.after(works, r.fares(observed))
+	now := observed.after(works, r.requirements.faring(observed))
 	status, rows := statusAndRows(now, result)
 	r.gauges.confirmed(now, r.Clock.Now())
 	r.gauges.counted(key, status.Summary)
@@ -275,3 +275,13 @@ func abandonMessage(clusters []string) string {
 	return fmt.Sprintf("let go without cleaning up %s; the Works there are deleted when Karmada reaches the clusters again",
 		strings.Join(clusters, ", "))
 }
+
+const (
+	// homelessPoll is how often a cluster's execution namespace is looked for.
+	homelessPoll = time.Second
+	// requirementPoll is how often to check whether every object's dependencies are
+	// known.
+	requirementPoll = 2 * time.Second
+	// watchPoll is how often a resource is read whose kind cannot be watched now.
+	watchPoll = 10 * time.Second
+)

@@ -17,8 +17,6 @@ limitations under the License.
 package propagation
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
@@ -26,7 +24,6 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -88,36 +85,6 @@ type dependency struct {
 
 // trouble is why a dependency is not in place on a cluster.
 type trouble struct{ cluster, reason, message string }
-
-// dependencyObject is a dependency in the form of an object that names it.
-type dependencyObject struct {
-	*propagationv1alpha1.DirectPropagation
-
-	// terms are, by cluster, what its requirers ask for there; nil when they ask
-	// for the same everywhere, which the spec says then.
-	terms map[string]terms
-	// kept are clusters that may not be named any more, and where it stays.
-	kept map[string]struct{}
-}
-
-// terms are what the requirers of a dependency ask for on one cluster.
-type terms struct {
-	resolution propagationv1alpha1.ConflictResolution
-	suspend    bool
-	preserve   bool
-}
-
-func (t terms) adjust(target *render.Target) {
-	target.ConflictResolution, target.Suspend, target.Preserve = t.resolution, t.suspend, t.preserve
-}
-
-// resolutionOn is what becomes of a conflict on a cluster.
-func (o *Observed) resolutionOn(cluster string) propagationv1alpha1.ConflictResolution {
-	if own, differs := o.Terms[cluster]; differs {
-		return own.resolution
-	}
-	return o.Spec.ConflictResolution
-}
 
 // requirements knows which resources follow which objects. What it does for one
 // object or dependency takes time in proportion to what that one has to do with.
@@ -323,32 +290,6 @@ func (r *requirements) forget(key types.NamespacedName) {
 	}
 }
 
-// object is a dependency in the form of an object that names it; nil when
-// nobody requires it.
-func (r *requirements) object(key types.NamespacedName) *dependencyObject {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known := r.dependencies[key]
-	if known == nil || len(known.requirers) == 0 {
-		return nil
-	}
-	if known.stale {
-		r.refresh(known)
-	}
-	return &dependencyObject{DirectPropagation: known.object.DeepCopy(), terms: known.object.terms, kept: maps.Clone(known.kept)}
-}
-
-// kept are the clusters where a dependency stays that nobody requires any more.
-func (r *requirements) kept(key types.NamespacedName) map[string]struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known := r.dependencies[key]
-	if known == nil {
-		return nil
-	}
-	return maps.Clone(known.kept)
-}
-
 // vouchers says whose permissions count for a dependency: those of everybody
 // who requires it on the cluster.
 func (r *requirements) vouchers(key types.NamespacedName) vouchers {
@@ -369,74 +310,6 @@ func (r *requirements) vouchers(key types.NamespacedName) vouchers {
 		}
 	}
 	return func(cluster string) ([]types.NamespacedName, bool) { return accounts[cluster], trusted[cluster] }
-}
-
-func newDependencyObject(key types.NamespacedName) *dependencyObject {
-	sum := sha256.Sum256([]byte(key.String()))
-	return &dependencyObject{DirectPropagation: &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{
-		Namespace: key.Namespace, Name: key.Name, UID: types.UID("dependency-" + hex.EncodeToString(sum[:16])),
-		Finalizers: []string{propagationv1alpha1.CleanupFinalizer},
-	}, Spec: propagationv1alpha1.PropagationSpec{Resource: referenceOf(key)}}}
-}
-
-// refresh sums up what the requirers of a dependency ask for. Where they differ
-// on a cluster, who overwrites and who preserves wins, and who suspends does not.
-func (r *requirements) refresh(known *dependency) {
-	known.stale = false
-	asked := map[string]terms{}
-	for who := range known.requirers {
-		required := r.required[who]
-		r.steps++
-		for cluster, suspended := range required.clusters {
-			sum, named := asked[cluster]
-			if !named {
-				sum = terms{resolution: propagationv1alpha1.ConflictAbort, suspend: true}
-			}
-			if required.resolution == propagationv1alpha1.ConflictOverwrite {
-				sum.resolution = required.resolution
-			}
-			sum.suspend = sum.suspend && suspended
-			sum.preserve = sum.preserve || required.preserve
-			asked[cluster] = sum
-		}
-	}
-	for cluster := range asked {
-		delete(known.kept, cluster)
-	}
-	spec, exceptions := specOfDependency(known.object.Spec.Resource, asked)
-	if !equality.Semantic.DeepEqual(known.object.Spec, spec) || !maps.Equal(known.object.terms, exceptions) {
-		known.object.Spec, known.object.terms = spec, exceptions
-		known.object.Generation++
-	}
-}
-
-// specOfDependency says in a spec what is asked for on clusters, and apart from
-// it what a spec cannot say: that clusters differ.
-func specOfDependency(resource propagationv1alpha1.ResourceReference, asked map[string]terms) (propagationv1alpha1.PropagationSpec, map[string]terms) {
-	spec := propagationv1alpha1.PropagationSpec{Resource: resource, ConflictResolution: propagationv1alpha1.ConflictAbort}
-	overwriting, preserving := 0, 0
-	for _, cluster := range slices.Sorted(maps.Keys(asked)) {
-		spec.Clusters = append(spec.Clusters, propagationv1alpha1.TargetCluster{Name: cluster})
-		if asked[cluster].suspend {
-			spec.Suspension.DispatchingOnClusters.ClusterNames = append(spec.Suspension.DispatchingOnClusters.ClusterNames, cluster)
-		}
-		if asked[cluster].resolution == propagationv1alpha1.ConflictOverwrite {
-			overwriting++
-		}
-		if asked[cluster].preserve {
-			preserving++
-		}
-	}
-	if overwriting > 0 && overwriting == len(asked) {
-		spec.ConflictResolution = propagationv1alpha1.ConflictOverwrite
-	}
-	if preserving > 0 && preserving == len(asked) {
-		spec.PreserveResourcesOnDeletion = ptr.To(true)
-	}
-	if overwriting%max(1, len(asked)) == 0 && preserving%max(1, len(asked)) == 0 {
-		return spec, nil
-	}
-	return spec, asked
 }
 
 // report takes down how a dependency fares, on all its clusters, and wakes those

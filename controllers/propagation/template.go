@@ -134,7 +134,7 @@ func (r *Reconciler) reports(observed *Observed) ([]workv1alpha2.AggregatedStatu
 // reportOf is what one cluster reports. While a change is on its way, what was
 // reported before still counts: it says of which generation it speaks.
 func reportOf(work *workv1alpha1.Work) workv1alpha2.AggregatedStatusItem {
-	item := workv1alpha2.AggregatedStatusItem{ClusterName: clusterOf(work.Namespace), Health: workv1alpha2.ResourceUnknown}
+	item := workv1alpha2.AggregatedStatusItem{ClusterName: render.ClusterOf(work.Namespace), Health: workv1alpha2.ResourceUnknown}
 	if proof, condition := evidenceOf(work); proof == refused {
 		item.AppliedMessage = fit(condition.Message, maxNote)
 	} else if len(work.Status.ManifestStatuses) > 0 {

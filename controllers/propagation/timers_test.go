@@ -18,9 +18,7 @@ package propagation
 
 import (
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,19 +55,5 @@ func TestRefusedRemovalIsRetriedBesideAMistake(t *testing.T) {
 	}
 	if err != nil || result.RequeueAfter == 0 || result.RequeueAfter > time.Second {
 		t.Errorf("after a removal was refused: %+v, %v; want to look again within a second", result, err)
-	}
-}
-
-// Writes for many clusters meet the Works of others at once.
-func TestHoldersAreAddedAtOnce(t *testing.T) {
-	const clusters = 100
-	now, known := time.Now(), &memory{}
-	var group sync.WaitGroup
-	for i := range clusters {
-		group.Go(func() { known.metHolder("claim", fmt.Sprintf("member%d", i), "somebody", now) })
-	}
-	group.Wait()
-	if holders, _, _ := known.holders("claim", now); len(holders) != clusters {
-		t.Errorf("%d of %d holders are known", len(holders), clusters)
 	}
 }

@@ -18,38 +18,24 @@ package propagation
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
@@ -57,170 +43,8 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
-	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
-
-// CacheOptions are what the manager's cache must be made with: Works of ours
-// alone and without their payload, nothing with its managed fields.
-func CacheOptions() (cache.Options, error) {
-	ours, err := labels.NewRequirement(propagationv1alpha1.OwnerUIDLabel, selection.Exists, nil)
-	if err != nil {
-		return cache.Options{}, fmt.Errorf("selecting our Works: %w", err)
-	}
-	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&workv1alpha1.Work{}: {
-				Label:                 labels.NewSelector().Add(*ours),
-				Transform:             render.Compact,
-				UnsafeDisableDeepCopy: ptr.To(true),
-			},
-			&clusterv1alpha1.Cluster{}: {UnsafeDisableDeepCopy: ptr.To(true)},
-
-			&propagationv1alpha1.DirectPropagation{}:        {Transform: compact},
-			&propagationv1alpha1.ClusterDirectPropagation{}: {Transform: compact},
-		},
-	}, nil
-}
-
-// compact is a cache transform for our kinds: it drops the managed fields, and
-// what one object says in the words of another is in memory once.
-func compact(cached any) (any, error) {
-	object, ok := cached.(Object)
-	if !ok {
-		return cached, nil
-	}
-	object.SetManagedFields(nil)
-	spec, status := object.GetSpec(), object.GetStatus()
-	render.Intern(&spec.Resource.APIVersion, &spec.Resource.Kind)
-	for i := range spec.Clusters {
-		render.Intern(&spec.Clusters[i].Name)
-	}
-	for i := range status.Conditions {
-		condition := &status.Conditions[i]
-		render.Intern(&condition.Type, &condition.Reason, &condition.Message)
-	}
-	for i := range status.Clusters {
-		row := &status.Clusters[i]
-		render.Intern(&row.Name, &row.Reason, &row.Message, &row.Revision)
-	}
-	return object, nil
-}
-
-// Options say how hard the controller works.
-type Options struct {
-	// Concurrency is how many objects are reconciled at once.
-	Concurrency int
-	// Writers is how many writes of Works are under way at once.
-	Writers int
-	// LocalPrefixes begin the keys of labels and annotations that do not travel,
-	// beside those that never do.
-	LocalPrefixes []string
-	// DefaultServiceAccount names the account, in the namespace of an object that
-	// names none, whose permissions count; empty for the controller's own.
-	DefaultServiceAccount string
-	// KeepTemplateStatus leaves the status of every resource in the control plane
-	// alone, whatever objects ask for.
-	KeepTemplateStatus bool
-}
-
-// SetupWithManager adds the controller to a manager whose cache was made with
-// CacheOptions.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("making a metadata client: %w", err)
-	}
-	impatient := &http.Client{Transport: mgr.GetHTTPClient().Transport, Timeout: kindsTimeout}
-	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), impatient)
-	if err != nil {
-		return fmt.Errorf("making a discovery client: %w", err)
-	}
-	dynamicClient, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("making a dynamic client: %w", err)
-	}
-	interpreter, start := newInterpreter(ctx, dynamicClient, mgr.GetAPIReader())
-	works, err := newLookup(ctx, mgr.GetCache(), &workv1alpha1.Work{}, keysOfWork)
-	if err != nil {
-		return err
-	}
-	served := NewKinds(mgr.GetRESTMapper(), discover, clock.RealClock{}, func(mapper meta.RESTMapper) (client.Client, error) {
-		return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper})
-	})
-	// One bound for all kinds: it is the API server that is shared.
-	writers, required := make(chan struct{}, options.Writers), newRequirements()
-	customizer := &customizer{client: mgr.GetClient(), interpreter: interpreter, localPrefixes: options.LocalPrefixes, admissions: newAdmissions()}
-	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
-	for _, kind := range append(slices.Collect(maps.Keys(kinds)), render.DependencyKind) {
-		reconciler := &Reconciler{
-			Kind:         kind,
-			Client:       mgr.GetClient(),
-			Live:         mgr.GetAPIReader(),
-			Kinds:        served,
-			Mapper:       served,
-			Interpreter:  interpreter,
-			Customizer:   customizer,
-			Recorder:     mgr.GetEventRecorder("karmada-direct"),
-			Clock:        clock.RealClock{},
-			writers:      writers,
-			ledger:       newLedger(clock.RealClock{}),
-			gauges:       newGauges(kind),
-			requirements: required,
-			reviews:      reviews,
-
-			DefaultServiceAccount: options.DefaultServiceAccount, KeepTemplateStatus: options.KeepTemplateStatus,
-			works: works,
-		}
-		if err := reconciler.setup(ctx, mgr, metadataClient, start, options); err != nil {
-			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
-		}
-	}
-	return nil
-}
-
-// setup registers the controller of one kind and all that wakes it.
-func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, startInterpreter func() error, options Options) error {
-	made := ctrl.NewControllerManagedBy(mgr).
-		Named(strings.ToLower(r.Kind)).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: options.Concurrency,
-			// Not for longer, as controller-runtime would, after what may be repaired
-			// without anything that is watched changing.
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, retryLimit),
-		})
-	if _, stored := kinds[r.Kind]; stored {
-		var err error
-		if r.objects, err = newLookup(ctx, mgr.GetCache(), r.newOf(r.Kind), keysOf); err != nil {
-			return err
-		}
-		made = made.Watches(r.newOf(r.Kind), r.onObject())
-	}
-	crds := &metav1.PartialObjectMetadata{}
-	crds.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	return made.
-		Watches(&workv1alpha1.Work{}, r.onWork(), builder.WithPredicates(ofClusters)).
-		Watches(&clusterv1alpha1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.onCluster), builder.WithPredicates(clusterChanged)).
-		WatchesMetadata(crds, r.onCRD()).
-		Watches(&policyv1alpha1.OverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
-		Watches(&policyv1alpha1.ClusterOverridePolicy{}, handler.EnqueueRequestsFromMapFunc(r.onOverridePolicy)).
-		WatchesMetadata(metadataOf("ResourceInterpreterCustomization"), r.onInterpreter()).
-		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
-		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.requirements.register(r.Kind, func(key types.NamespacedName, priority int) { enqueue(queue, key, priority, 0) })
-			r.Resources = NewResources(ctx, metadataClient, r.onResource(ctx, queue), func(resource schema.GroupVersionResource, user types.NamespacedName) {
-				r.Kinds.Changed(resource.Group)
-				queue.Add(reconcile.Request{NamespacedName: user})
-			})
-			// Sources are awaited before the first reconcile.
-			return startInterpreter()
-		})).
-		Complete(r)
-}
-
-// retryLimit is how long after a failure an object is looked at again, at most.
-const retryLimit = 30 * time.Second
 
 // priorityReport is for what clusters report: after what users change, which is 0,
 // and before what a new process goes through once, which controller-runtime puts
@@ -288,7 +112,7 @@ func intentChanged(before, after client.Object) bool {
 }
 
 // ofClusters drops Works that are for no cluster, which tenants may write.
-var ofClusters = predicate.NewPredicateFuncs(func(work client.Object) bool { return isExecutionSpace(work.GetNamespace()) })
+var ofClusters = predicate.NewPredicateFuncs(func(work client.Object) bool { return render.IsExecutionSpace(work.GetNamespace()) })
 
 // clusterChanged drops the heartbeats of clusters.
 var clusterChanged = predicate.Funcs{
@@ -416,7 +240,7 @@ func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object)
 	}
 	requests := []reconcile.Request{}
 	for i := range spec.ResourceSelectors {
-		requests = append(requests, r.owners().with(ctx, groupKey(groupOfVersion(spec.ResourceSelectors[i].APIVersion)))...)
+		requests = append(requests, r.owners().with(ctx, groupKey(render.GroupOf(spec.ResourceSelectors[i].APIVersion)))...)
 	}
 	return slices.DeleteFunc(requests, func(request reconcile.Request) bool {
 		return policy.GetNamespace() != "" && request.Namespace != policy.GetNamespace()
@@ -430,3 +254,32 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	object.SetGroupVersionKind(schema.GroupVersion(configv1alpha1.GroupVersion).WithKind(kind))
 	return object
 }
+
+// onInterpreter wakes every object a moment after the configuration of the
+// interpreter changed: what of it concerns which kind is not worth knowing,
+// since it rarely changes, and what is right already is not written.
+func (r *Reconciler) onInterpreter() handler.EventHandler {
+	wake := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		time.AfterFunc(interpreterDelay, func() {
+			r.Interpreter.changed()
+			for _, request := range r.owners().in(ctx, "") {
+				queue.Add(request)
+			}
+		})
+	}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, created event.CreateEvent, queue queue) {
+			if !created.IsInInitialList {
+				wake(ctx, queue)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, _ event.UpdateEvent, queue queue) { wake(ctx, queue) },
+		DeleteFunc: func(ctx context.Context, _ event.DeleteEvent, queue queue) { wake(ctx, queue) },
+	}
+}
+
+// interpreterDelay is how long after a change of its configuration Karmada's
+// interpreter is asked again. It watches its configuration itself, and does not
+// tell when it has taken a change up; that takes milliseconds.
+const interpreterDelay = time.Second

@@ -18,7 +18,6 @@ package propagation
 
 import (
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,15 +153,5 @@ func TestAWorkThatChangesHandsIsForgotten(t *testing.T) {
 	r.onWork().Update(t.Context(), event.UpdateEvent{ObjectOld: owned(render.DependencyKind, "dependency", "10"), ObjectNew: owned("DirectPropagation", "other", "11")}, queue)
 	if r.ledger.pending("dependency") {
 		t.Error("the Work of another owner is taken for an own one")
-	}
-}
-
-func TestManyReportsAreGathered(t *testing.T) {
-	known := &memory{}
-	for size, want := range map[int]time.Duration{0: 0, 100: 0, 1000: 8 * time.Millisecond, 5000: 40 * time.Millisecond} {
-		known.resized(size)
-		if pause := known.pause(); pause != want {
-			t.Errorf("%d clusters: a pause of %v, want %v", size, pause, want)
-		}
 	}
 }

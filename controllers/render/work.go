@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -270,4 +271,20 @@ func Renders(work *workv1alpha1.Work, resource types.UID) bool {
 		manifest.Annotations[workv1alpha2.WorkNameAnnotation] == work.Name &&
 		manifest.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] == "" &&
 		manifest.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] == ""
+}
+
+// IsExecutionSpace reports whether Karmada keeps a namespace for the Works of a
+// cluster.
+func IsExecutionSpace(namespace string) bool {
+	return strings.HasPrefix(namespace, names.ExecutionSpacePrefix)
+}
+
+// ClusterOf is the cluster that the Works of a namespace are for.
+func ClusterOf(namespace string) string {
+	return strings.TrimPrefix(namespace, names.ExecutionSpacePrefix)
+}
+
+// GroupOf is the API group of an apiVersion.
+func GroupOf(apiVersion string) string {
+	return schema.FromAPIVersionAndKind(apiVersion, "").Group
 }

@@ -20,17 +20,12 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/karmada-io/karmada/pkg/util/names"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
-	"github.com/karmada-io/karmada/pkg/util/names"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
@@ -95,7 +90,7 @@ func lookupIn(indexer toolscache.Indexer) lookup {
 // A Work outside of the namespaces that Karmada keeps for clusters has none: no
 // cluster gets it, and tenants may write it, with any label.
 func keysOfWork(work client.Object) []string {
-	if !isExecutionSpace(work.GetNamespace()) {
+	if !render.IsExecutionSpace(work.GetNamespace()) {
 		return nil
 	}
 	owner := render.OwnerOf(work)
@@ -125,7 +120,7 @@ func keysOf(cached client.Object) []string {
 	if spec.ClusterSelector != nil {
 		keys = append(keys, selectsKey)
 	}
-	reference, group := spec.Resource, groupOfVersion(spec.Resource.APIVersion)
+	reference, group := spec.Resource, render.GroupOf(spec.Resource.APIVersion)
 	return append(keys, groupKey(group), resourceKey(group, object.GetNamespace(), reference.Name),
 		workNameKey(names.GenerateWorkName(reference.Kind, reference.Name, object.GetNamespace())))
 }
@@ -139,52 +134,4 @@ func groupKey(group string) string { return "group/" + group }
 
 func resourceKey(group, namespace, name string) string {
 	return "resource/" + group + "/" + namespace + "/" + name
-}
-
-func groupOfVersion(apiVersion string) string {
-	return schema.FromAPIVersionAndKind(apiVersion, "").Group
-}
-
-// worksOf are the cached Works with any of the keys.
-func (r *Reconciler) worksOf(keys ...string) (map[types.NamespacedName]*workv1alpha1.Work, error) {
-	works := map[types.NamespacedName]*workv1alpha1.Work{}
-	for _, key := range keys {
-		found, err := r.works(key)
-		if err != nil {
-			return nil, err
-		}
-		for _, object := range found {
-			if work, ok := object.(*workv1alpha1.Work); ok {
-				works[client.ObjectKeyFromObject(work)] = work
-			}
-		}
-	}
-	return works, nil
-}
-
-func requestsForKeys(keys []types.NamespacedName) []reconcile.Request {
-	requests := make([]reconcile.Request, 0, len(keys))
-	for _, key := range keys {
-		requests = append(requests, reconcile.Request{NamespacedName: key})
-	}
-	return requests
-}
-
-func requestsFor[T client.Object](objects []T) []reconcile.Request {
-	requests := make([]reconcile.Request, 0, len(objects))
-	for _, object := range objects {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
-	}
-	return requests
-}
-
-// objectsOf are the objects in a list of one of our kinds.
-func objectsOf(list client.ObjectList) []Object {
-	objects := []Object{}
-	_ = meta.EachListItem(list, func(item runtime.Object) error {
-		object, _ := item.(Object)
-		objects = append(objects, object)
-		return nil
-	})
-	return objects
 }

@@ -1,0 +1,154 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// remove deletes a Work that is known to be ours, or sees its deletion to its end.
+func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Removal) error {
+	work := removal.Work
+	switch {
+	case removal.Release:
+		return r.release(ctx, work)
+	case removal.Nudge:
+		return r.nudge(ctx, observed, work, removal.Notes)
+	case removal.Preserve != nil:
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"preserveResourcesOnDeletion":%t}}`, work.ResourceVersion, *removal.Preserve)
+		written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+		if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
+		}
+		work = written
+	}
+	if render.HoldsNamespace(removal.Work) {
+		namespace, err := r.synchronizedNamespace(ctx, work)
+		if err != nil {
+			return err
+		}
+		if namespace != nil {
+			return r.handOver(ctx, observed, work, namespace)
+		}
+	}
+	// Recorded first: the Work may be gone before the answer is here.
+	if err := r.ledger.deleted(observed.Owner.UID, work); err != nil {
+		return err
+	}
+	// The resourceVersion, because a policy's binding takes a Work over without
+	// changing its UID.
+	if err := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion}); err != nil {
+		r.ledger.gone(observed.Owner.UID, work)
+		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
+	}
+	workWrites.WithLabelValues(r.Kind, "delete").Inc()
+	return nil
+}
+
+// synchronizedNamespace returns the Namespace that a Work holds if Karmada puts it
+// on every cluster by itself: to delete such a Work would delete the Namespace on
+// the member with all that is in it. It returns nil for any other Namespace.
+func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alpha1.Work) (*metav1.PartialObjectMetadata, error) {
+	full := &workv1alpha1.Work{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), full); err != nil {
+		return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
+	}
+	if full.ResourceVersion != work.ResourceVersion || len(full.Spec.Workload.Manifests) != 1 {
+		return nil, &lookAgainError{what: fmt.Sprintf("reading Work %s/%s", work.Namespace, work.Name), err: errors.New("it has changed since it was observed")}
+	}
+	held := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(full.Spec.Workload.Manifests[0].Raw, held); err != nil {
+		return nil, fmt.Errorf("reading the Namespace in Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Live.Get(ctx, types.NamespacedName{Name: held.Name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // what is not there is not synchronized
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Namespace %s, to see whether Karmada synchronizes it: %w", held.Name, err)
+	}
+	if !isSynchronized(namespace) || namespace.DeletionTimestamp != nil {
+		return nil, nil //nolint:nilnil // it is ours
+	}
+	return namespace, nil
+}
+
+// handOver makes a Work what Karmada's namespace synchronization would have made
+// it: without our marks, and owned by the Namespace.
+func (r *Reconciler) handOver(ctx context.Context, observed *Observed, work *workv1alpha1.Work, namespace *metav1.PartialObjectMetadata) error {
+	owner := metav1.NewControllerRef(namespace, corev1.SchemeGroupVersion.WithKind("Namespace"))
+	annotations := map[string]any{}
+	for _, key := range []string{propagationv1alpha1.OwnerKindAnnotation, propagationv1alpha1.OwnerNamespaceAnnotation, propagationv1alpha1.OwnerNameAnnotation} {
+		annotations[key] = nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": work.ResourceVersion, "annotations": annotations,
+		"labels": map[string]any{propagationv1alpha1.OwnerUIDLabel: nil}, "ownerReferences": []metav1.OwnerReference{*owner},
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding the marks of Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	// For this process it is as good as deleted: it leaves the cache.
+	if err := r.ledger.deleted(observed.Owner.UID, work); err != nil {
+		return err
+	}
+	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		r.ledger.gone(observed.Owner.UID, work)
+		return r.unlessGone(err, "handing over Work %s/%s to Karmada's namespace synchronization", work.Namespace, work.Name)
+	}
+	workWrites.WithLabelValues(r.Kind, "release").Inc()
+	return nil
+}
+
+// release drops Karmada's finalizer from a Work.
+func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error {
+	kept := slices.DeleteFunc(slices.Clone(work.Finalizers), func(finalizer string) bool {
+		return finalizer == util.ExecutionControllerFinalizer
+	})
+	// The Work is compact: nothing may be made of it as a whole.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "finalizers": kept},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers of Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	released := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, released, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return r.unlessGone(err, "releasing Work %s/%s", work.Namespace, work.Name)
+	}
+	workWrites.WithLabelValues(r.Kind, "release").Inc()
+	return nil
+}

@@ -1,0 +1,218 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write, means *renderer) error {
+	if means != nil {
+		done, err := means.admit(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	if write.Live == nil {
+		return r.create(ctx, observed, write, means)
+	}
+	var manifest *render.Manifest
+	if write.Update {
+		// Before the reset: it may turn out that something else is to be written.
+		var err error
+		if manifest, err = means.manifest(write.Rendering); err != nil {
+			return err
+		}
+	}
+	live, sent := write.Live, []byte(nil)
+	if write.Reset {
+		var err error
+		if live, sent, err = r.reset(ctx, observed, live); err != nil {
+			return err
+		}
+	}
+	if write.Nudge {
+		return r.nudge(ctx, observed, live, write.notes())
+	}
+	if write.Superseded {
+		return r.superseded(ctx, observed, live)
+	}
+	if !write.Update {
+		return nil
+	}
+	return r.update(ctx, observed, write, manifest, live, sent)
+}
+
+// update writes a manifest into a Work. sent is the manifest that it replaces, nil
+// when that is not known.
+func (r *Reconciler) update(ctx context.Context, observed *Observed, write *Write, manifest *render.Manifest, live *workv1alpha1.Work, sent []byte) error {
+	work, err := manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
+	if err != nil {
+		return err
+	}
+	if render.Revision(live) != manifest.Revision {
+		r.setHealthFloor(observed, work, live, manifest, sent)
+	}
+	if err := r.Client.Update(ctx, work); err != nil {
+		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
+	}
+	return r.asWritten(observed, "update", work, write)
+}
+
+// asWritten takes a write down like written, and returns errChanged when what
+// the API server keeps is not what was written: it would be written again for ever.
+func (r *Reconciler) asWritten(observed *Observed, operation string, work *workv1alpha1.Work, write *Write) error {
+	if err := r.written(observed, operation, work, write.Rendering.Revision); err != nil {
+		return err
+	}
+	if render.Revision(work) != write.Rendering.Revision || deviates(work, observed.Owner, write.Target) {
+		return errChanged
+	}
+	return nil
+}
+
+// written takes a write down that the API server took, and from when on a
+// revision, if one was written, is awaited.
+func (r *Reconciler) written(observed *Observed, operation string, work *workv1alpha1.Work, revision string) error {
+	workWrites.WithLabelValues(r.Kind, operation).Inc()
+	if revision != "" {
+		r.gauges.wrote(observed.Owner, client.ObjectKeyFromObject(work), revision, r.Clock.Now())
+	}
+	return r.ledger.wrote(observed.Owner.UID, work)
+}
+
+// create writes a Work that is not there, and finds out who has it when it
+// turns out to be.
+func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Write, means *renderer) error {
+	manifest, err := means.manifest(write.Rendering)
+	if err != nil {
+		return err
+	}
+	work, err := manifest.NewWork(observed.Owner, write.Target)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKeyFromObject(work)
+	err = r.Client.Create(ctx, work)
+	if err == nil {
+		return r.asWritten(observed, "create", work, write)
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating Work %s: %w", key, err)
+	}
+	existing := &workv1alpha1.Work{}
+	if err := r.Live.Get(ctx, key, existing); err != nil {
+		return r.unlessGone(err, "reading Work %s", key)
+	}
+	look := &holderLook{r: r, observed: observed, gone: map[render.Owner]bool{}}
+	holder, err := look.holder(ctx, existing)
+	if err != nil {
+		return err
+	}
+	if holder != "" {
+		return &heldError{holder: holder}
+	}
+	// Ours, or nobody's any more: known from now on, and put right at once.
+	if err := r.ledger.wrote(observed.Owner.UID, existing); err != nil {
+		return err
+	}
+	return &lookAgainError{what: "creating Work " + key.String(), err: err}
+}
+
+// reset takes back what the cluster confirmed, so that a confirmation seen
+// from now on speaks of what is written next. It returns the Work as it is
+// then, compact, with the resourceVersion that the next write has to name, and the
+// manifest in it.
+func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, []byte, error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
+		"status":   map[string]any{"conditions": resetConditions(live, observed.Now)},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the conditions of Work %s/%s: %w", live.Namespace, live.Name, err)
+	}
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
+	if err := r.Client.Status().Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return nil, nil, r.unlessGone(err, "resetting the status of Work %s/%s", live.Namespace, live.Name)
+	}
+	var sent []byte
+	if len(work.Spec.Workload.Manifests) == 1 {
+		sent = work.Spec.Workload.Manifests[0].Raw
+	}
+	return work, sent, r.written(observed, "reset", work, "")
+}
+
+// nudge makes Karmada attempt a Work afresh, or its deletion, and leaves notes on
+// it.
+func (r *Reconciler) nudge(ctx context.Context, observed *Observed, work *workv1alpha1.Work, notes map[string]string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "annotations": notes},
+		"spec":     map[string]any{"suspendDispatching": render.Nudged(work)},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the nudge of Work %s/%s: %w", work.Namespace, work.Name, err)
+	}
+	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return r.unlessGone(err, "nudging Work %s/%s", work.Namespace, work.Name)
+	}
+	return r.written(observed, "nudge", written, "")
+}
+
+// superseded takes off a Work that the cluster may have the object of an earlier life
+// of the resource.
+func (r *Reconciler) superseded(ctx context.Context, observed *Observed, work *workv1alpha1.Work) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:null}}}`, work.ResourceVersion, propagationv1alpha1.SupersedesAnnotation)
+	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
+	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
+	}
+	return r.written(observed, "update", written, "")
+}
+
+// setHealthFloor notes on a Work that is about to be written which report speaks of
+// the content before, if the generation of the template does not tell. live is the
+// Work as it is, compact, and sent the manifest in it, nil when it is not known.
+func (r *Reconciler) setHealthFloor(observed *Observed, work, live *workv1alpha1.Work, manifest *render.Manifest, sent []byte) {
+	if manifest.TemplateGeneration() != render.TemplateGeneration(live) {
+		// The report on a workload names the template. For other kinds nothing is
+		// known that proves more.
+		delete(work.Annotations, propagationv1alpha1.HealthFloorAnnotation)
+		return
+	}
+	kind := manifest.Kind()
+	hasHealth := func() bool {
+		return r.Interpreter.HookEnabled(kind, configv1alpha1.InterpreterOperationInterpretHealth)
+	}
+	if floor := nextFloor(observed, live, kind, hasHealth); floor != "" && !manifest.HasContentOf(sent) {
+		work.Annotations[propagationv1alpha1.HealthFloorAnnotation] = floor
+	}
+}
