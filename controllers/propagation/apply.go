@@ -33,12 +33,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
 )
 
 // outcome gathers results from parallel writes.
 type outcome struct {
 	mu sync.Mutex
-	Outcome
+	decide.Outcome
 }
 
 // failed takes down what became of a write, and reports whether the API server
@@ -83,8 +87,8 @@ func (e *heldError) Error() string { return "held by " + e.holder }
 // apply carries a plan out. What goes wrong with one cluster is kept apart
 // from the others; an error is returned only when the object itself cannot be
 // written.
-func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observed, plan *Plan, means *renderer) (*Outcome, error) {
-	result := &outcome{Outcome: Outcome{Failures: map[string]error{}, Holders: map[string]string{}, Unwritten: map[string]bool{}}}
+func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, means *customize.Renderer) (*decide.Outcome, error) {
+	result := &outcome{Outcome: decide.Outcome{Failures: map[string]error{}, Holders: map[string]string{}, Unwritten: map[string]bool{}}}
 	if plan.AddFinalizer {
 		if err := r.setFinalizer(ctx, object, true); err != nil {
 			return nil, err
@@ -94,7 +98,7 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 	r.parallel(len(plan.Writes), func(i int) {
 		write := &plan.Writes[i]
 		err := r.write(ctx, observed, write, means)
-		r.record(ctx, observed, result, write.Target.Cluster, write.slot(), write.what(observed), err)
+		r.record(ctx, observed, result, write.Target.Cluster, write.Slot(), write.What(observed), err)
 		if err != nil {
 			result.notWritten(write.Target.Cluster)
 		}
@@ -105,14 +109,14 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 			// What replaces it is not there.
 			return
 		}
-		r.record(ctx, observed, result, removal.Cluster, removal.slot(), removal.what(), r.remove(ctx, observed, removal))
+		r.record(ctx, observed, result, removal.Cluster, removal.Slot(), removal.What(), r.remove(ctx, observed, removal))
 	})
 	maps.Copy(result.Failures, plan.HeldBack)
-	slots := plan.slots()
+	slots := plan.Slots()
 	for slot, setback := range observed.Setbacks {
 		if !slots[slot] && !setback.Until.After(observed.Now) {
 			// Nobody wants to write that any more.
-			r.memories.known(observed.key()).settled(slot)
+			r.memories.known(observed.Key()).settled(slot)
 		}
 	}
 	if plan.RemoveFinalizer {
@@ -123,23 +127,23 @@ func (r *Reconciler) apply(ctx context.Context, object Object, observed *Observe
 
 // record takes down what became of a write for a cluster. What the API server
 // refuses is logged once, and not tried again at once.
-func (r *Reconciler) record(ctx context.Context, observed *Observed, result *outcome, cluster, slot, what string, err error) {
+func (r *Reconciler) record(ctx context.Context, observed *decide.Observed, result *outcome, cluster, slot, what string, err error) {
 	if held, ok := errors.AsType[*heldError](err); ok {
-		r.memories.of(observed.key()).metHolder(observed.claim(), cluster, held.holder, observed.Now)
+		r.memories.of(observed.Key()).metHolder(observed.Claim(), cluster, held.holder, observed.Now)
 		result.mu.Lock()
 		defer result.mu.Unlock()
 		result.Holders[cluster] = held.holder
 		return
 	}
 	if !result.failed(cluster, err) {
-		r.memories.known(observed.key()).settled(slot)
+		r.memories.known(observed.Key()).settled(slot)
 		return
 	}
 	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
-	until, news := r.memories.of(observed.key()).failed(slot, what, err, observed.Now)
+	until, news := r.memories.of(observed.Key()).failed(slot, what, err, observed.Now)
 	result.tryAgain(until)
 	if news {
-		ctrl.LoggerFrom(ctx).Error(loggable(err), "The Karmada API server refuses a write", "cluster", cluster)
+		ctrl.LoggerFrom(ctx).Error(legible.Error(err), "The Karmada API server refuses a write", "cluster", cluster)
 	}
 }
 
@@ -160,7 +164,7 @@ func (r *Reconciler) parallel(count int, work func(int)) {
 // setFinalizer adds our finalizer to an object, or removes it. Nothing may be
 // written for an object that is gone before it has the finalizer: nobody would
 // ever clean that up.
-func (r *Reconciler) setFinalizer(ctx context.Context, object Object, present bool) error {
+func (r *Reconciler) setFinalizer(ctx context.Context, object cached.Object, present bool) error {
 	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(finalizer string) bool {
 		return finalizer == propagationv1alpha1.CleanupFinalizer
 	})
@@ -178,7 +182,7 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object Object, present bo
 		return fmt.Errorf("writing the finalizer of %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
 	if present {
-		r.ledger.wroteObject(object)
+		r.ledger.WroteObject(object)
 	}
 	return nil
 }
@@ -198,7 +202,7 @@ func (e *lookAgainError) Unwrap() error { return e.err }
 // came first, or what was to be written is not what was decided on.
 func saysLookAgain(err error) bool {
 	_, says := errors.AsType[*lookAgainError](err)
-	return says || apierrors.IsConflict(err) || errors.Is(err, errAnotherRevision)
+	return says || apierrors.IsConflict(err) || errors.Is(err, customize.ErrAnotherRevision)
 }
 
 // unlessGone takes a Work that vanished under a write for a Work that changed.

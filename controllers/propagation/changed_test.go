@@ -30,6 +30,7 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
 // TestAWebhookThatChangesWorks: a Work that does not stay as it is written is
@@ -76,7 +77,7 @@ func TestAWebhookThatChangesWorks(t *testing.T) {
 				t.Errorf("written in less than two minutes: %v", writes)
 			}
 			worst := b.propagation(t).Status.Clusters[0]
-			if worst.Name != "member1" || worst.Reason != propagationv1alpha1.ReasonWriteFailed || worst.Message != errChanged.Error() {
+			if worst.Name != "member1" || worst.Reason != propagationv1alpha1.ReasonWriteFailed || worst.Message != decide.ErrChanged.Error() {
 				t.Errorf("%s: %s: %s", worst.Name, worst.Reason, worst.Message)
 			}
 			meddles = false

@@ -32,6 +32,11 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -45,15 +50,15 @@ type Reconciler struct {
 	Live client.Reader
 	// Kinds tells which kinds the Karmada API server serves, and reads and writes
 	// the named resources.
-	Kinds *Kinds
+	Kinds *cached.Kinds
 	// Mapper maps kinds to resources: Kinds, unless in a test.
 	Mapper meta.RESTMapper
 	// Resources watches the named resources.
-	Resources *Resources
+	Resources *cached.Watches
 	// Interpreter is Karmada's, with what users add to it. All kinds share it.
-	Interpreter *interpreter
+	Interpreter *customize.Interpreter
 	// Customizer finds out what each cluster gets of a resource. All kinds share it.
-	Customizer *customizer
+	Customizer *customize.Customizer
 	// DefaultServiceAccount names the account, in the namespace of an object that
 	// names none, whose permissions count; empty for the controller's own.
 	DefaultServiceAccount string
@@ -64,14 +69,14 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 
 	// works and objects find what is cached, of Works and of the kind.
-	works, objects lookup
+	works, objects cached.Lookup
 	gauges         *gauges
 	// requirements are shared by all kinds.
-	requirements *requirements
+	requirements *dependency.Requirements
 	reviews      *reviews
 	// writers bounds the writes under way, over all reconciles.
 	writers chan struct{}
-	ledger  *ledger
+	ledger  *cached.Ledger
 	// memories has what is remembered of each object.
 	memories memories
 	// vanished are the objects that this process saw go, with the time.
@@ -82,7 +87,7 @@ type Reconciler struct {
 // is logged by the caller.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	result, err := r.reconcile(ctx, request)
-	return result, loggable(err)
+	return result, legible.Error(err)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -114,24 +119,24 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *Reconciler) bury(key types.NamespacedName) {
 	r.memories.forget(key)
 	r.Resources.Forget(key)
-	r.ledger.forgetObject(key)
+	r.ledger.ForgetObject(key)
 	r.gauges.forget(key)
-	r.requirements.release(requirer{kind: r.Kind, key: key}, nil)
+	r.requirements.Release(dependency.Requirer{Kind: r.Kind, Key: key}, nil)
 }
 
 // decide observes and plans. The content of the resource is read only when
 // something has to be written.
-func (r *Reconciler) decide(ctx context.Context, object Object) (*Observed, *Plan, *renderer, error) {
+func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.Observed, *decide.Plan, *customize.Renderer, error) {
 	observed, means, err := r.observe(ctx, object, false)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	plan := NewPlan(observed)
+	plan := decide.NewPlan(observed)
 	if plan.NeedsManifest() && means == nil {
 		if observed, means, err = r.observe(ctx, object, true); err != nil {
 			return nil, nil, nil, err
 		}
-		plan = NewPlan(observed)
+		plan = decide.NewPlan(observed)
 	}
 	return observed, plan, means, nil
 }
@@ -148,9 +153,9 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	at, witnessed := stored.(time.Time)
 	// The UID is not known any more; the ledger only wants one of its own.
 	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: types.UID("vanished " + key.String())}
-	observed := &Observed{
+	observed := &decide.Observed{
 		Now: r.Clock.Now(), Owner: owner, Deleting: true, Vanished: true,
-		Spec: &propagationv1alpha1.PropagationSpec{}, Clusters: map[string]Cluster{},
+		Spec: &propagationv1alpha1.PropagationSpec{}, Clusters: map[string]decide.Cluster{},
 	}
 	var err error
 	if observed.Works, err = r.observeWorks(owner); err != nil {
@@ -163,8 +168,8 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if err := r.observeClusters(ctx, observed); err != nil {
 		return ctrl.Result{}, err
 	}
-	observed.Kept = r.requirements.kept(key)
-	plan := NewPlan(observed)
+	observed.Kept = r.requirements.Kept(key)
+	plan := decide.NewPlan(observed)
 	result, err := r.apply(ctx, nil, observed, plan, nil)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -175,22 +180,22 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	next := plan.Wait
 	if waiting {
 		// It is not known yet who requires it.
-		next = sooner(next, requirementPoll)
+		next = decide.Sooner(next, requirementPoll)
 	}
 	if witnessed {
 		// Works written just before may show up in the cache only later.
-		left := at.Add(ledgerTTL).Sub(r.Clock.Now())
-		next = sooner(next, left)
+		left := at.Add(cached.LedgerTTL).Sub(r.Clock.Now())
+		next = decide.Sooner(next, left)
 		if left <= 0 && next == 0 {
 			r.vanished.Delete(key)
-			r.requirements.forget(key)
+			r.requirements.Forget(key)
 		}
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
 }
 
 // letGo tells what is left behind by an object that is gone.
-func (r *Reconciler) letGo(object Object, plan *Plan) {
+func (r *Reconciler) letGo(object cached.Object, plan *decide.Plan) {
 	if len(plan.Abandoned) > 0 {
 		r.event(object, propagationv1alpha1.EventClustersAbandoned, abandonMessage(plan.Abandoned))
 	}

@@ -24,12 +24,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
-	"github.com/karmada-direct/karmada-direct/apis"
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
@@ -111,52 +109,5 @@ func TestOverridePoliciesGrantNothing(t *testing.T) {
 				t.Errorf("role on member1 = %s, want %s", got, tc.role)
 			}
 		})
-	}
-}
-
-// TestGuardedKinds holds the lists against each other, and against kinds that users
-// want to be different.
-func TestGuardedKinds(t *testing.T) {
-	crds, err := apis.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := []string{}
-	for group := range guardedGroups {
-		names = append(names, group)
-		if guarded(schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Any"}) == "" {
-			t.Errorf("%s is not guarded", group)
-		}
-	}
-	for kind := range guardedKinds {
-		names = append(names, kind)
-		if guarded(schema.GroupVersionKind{Version: "v1", Kind: kind}) == "" {
-			t.Errorf("%s is not guarded", kind)
-		}
-	}
-	for _, crd := range crds {
-		rule := ""
-		for _, candidate := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].XValidations {
-			if strings.Contains(candidate.Rule, "c.overriders") {
-				rule = candidate.Rule
-			}
-		}
-		for _, name := range names {
-			if !strings.Contains(rule, "'"+name+"'") {
-				t.Errorf("%s: %s is missing in the rule %q", crd.Name, name, rule)
-			}
-		}
-		// Two lists, with a comma between each two.
-		if got := strings.Count(rule, "', '") + 2; got != len(names) {
-			t.Errorf("%s: the rule names %d groups and kinds, want %d", crd.Name, got, len(names))
-		}
-	}
-	for _, kind := range []schema.GroupVersionKind{
-		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "ServiceAccount"},
-		{Group: "example.org", Version: "v1", Kind: "Namespace"},
-	} {
-		if why := guarded(kind); why != "" {
-			t.Errorf("%s: %s", kind, why)
-		}
 	}
 }

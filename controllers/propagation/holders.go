@@ -30,21 +30,22 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // observeHolders finds out, for each wanted Work that is not ours, whether
 // somebody else holds it.
-func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) error {
-	known, stale, poll := r.memories.of(observed.key()).holders(observed.claim(), observed.Now)
-	look := &holderLook{r: r, observed: observed, known: known, stale: stale, suspects: conflictsIn(observed.Status), gone: map[render.Owner]bool{}}
+func (r *Reconciler) observeHolders(ctx context.Context, observed *decide.Observed) error {
+	known, stale, poll := r.memories.of(observed.Key()).holders(observed.Claim(), observed.Now)
+	look := &holderLook{r: r, observed: observed, known: known, stale: stale, suspects: decide.ConflictsIn(observed.Status), gone: map[render.Owner]bool{}}
 	observed.ConflictPoll = poll
 	clusters := []string{}
 	for _, target := range observed.Targets {
-		if observed.work(target.Cluster) != nil || !observed.Clusters[target.Cluster].Exists {
+		if observed.Work(target.Cluster) != nil || !observed.Clusters[target.Cluster].Exists {
 			continue
 		}
-		if at := r.ledger.lost(observed.workKey(target.Cluster)); !at.IsZero() {
+		if at := r.ledger.Lost(observed.WorkKey(target.Cluster)); !at.IsZero() {
 			observed.Lost[target.Cluster] = at
 		}
 		clusters = append(clusters, target.Cluster)
@@ -54,10 +55,10 @@ func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) err
 		return err
 	}
 	if stale {
-		r.memories.of(observed.key()).foundHolders(observed.claim(), maps.Clone(holders), observed.Now)
+		r.memories.of(observed.Key()).foundHolders(observed.Claim(), maps.Clone(holders), observed.Now)
 	}
 	for _, cluster := range clusters {
-		if holder := cmp.Or(holders[cluster], observed.Resource.ClaimedBy); holder != "" && observed.work(cluster) == nil {
+		if holder := cmp.Or(holders[cluster], observed.Resource.ClaimedBy); holder != "" && observed.Work(cluster) == nil {
 			observed.Holders[cluster] = holder
 		}
 	}
@@ -67,7 +68,7 @@ func (r *Reconciler) observeHolders(ctx context.Context, observed *Observed) err
 // holderLook is one look at the holders of the Works that an object wants.
 type holderLook struct {
 	r        *Reconciler
-	observed *Observed
+	observed *decide.Observed
 	// known are the holders that were found last, and stale that they are to be
 	// read again; suspects are the clusters on which the last status tells of one.
 	known    map[string]string
@@ -110,7 +111,7 @@ func (l *holderLook) at(ctx context.Context, clusters []string) (map[string]stri
 // cached: they are read live, only where the last attempt met one, and once per
 // poll.
 func (l *holderLook) holderOf(ctx context.Context, cluster string) (string, *workv1alpha1.Work, error) {
-	key := l.observed.workKey(cluster)
+	key := l.observed.WorkKey(cluster)
 	work := &workv1alpha1.Work{}
 	err := l.r.Client.Get(ctx, key, work)
 	if apierrors.IsNotFound(err) && (l.suspects[cluster] || l.known[cluster] != "") {
@@ -139,7 +140,7 @@ func (l *holderLook) holderOf(ctx context.Context, cluster string) (string, *wor
 
 // holder says who holds a Work; empty when it is free for the owner to take.
 func (l *holderLook) holder(ctx context.Context, work *workv1alpha1.Work) (string, error) {
-	if by := takenOver(work); by != "" {
+	if by := decide.TakenOver(work); by != "" {
 		// A user knows the policy, not the binding that Karmada made for it.
 		return cmp.Or(l.observed.Resource.ClaimedBy, by), nil
 	}
@@ -154,7 +155,7 @@ func (l *holderLook) holder(ctx context.Context, work *workv1alpha1.Work) (strin
 		// Ours, with all that says so stripped off its metadata.
 		return "", nil
 	case holder.Name == "":
-		return unknownHolder, nil
+		return decide.UnknownHolder, nil
 	}
 	name := fmt.Sprintf("%s %s", holder.Kind, names.NamespacedKey(holder.Namespace, holder.Name))
 	gone, err := l.isGone(ctx, holder)

@@ -25,7 +25,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,13 +33,23 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
+
+// isInvalid has a cluster refuse a Work as invalid, a while ago.
+func isInvalid(work *workv1alpha1.Work) {
+	work.Status.Conditions = []metav1.Condition{
+		{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue},
+		{
+			Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+			Message: `Deployment.apps "web" is invalid: spec.selector: Invalid value: field is immutable`,
+		},
+	}
+}
 
 // liveReads counts the reads that pass the cache by.
 type liveReads struct {
@@ -131,7 +140,7 @@ func TestRewrittenWorkIsGivenUp(t *testing.T) {
 	b.writes = nil
 	b.settle(t)
 	if row := b.propagation(t).Status.Clusters[0]; row.Reason != propagationv1alpha1.ReasonConflict {
-		t.Errorf("the row says %s", told(row))
+		t.Errorf("the row says %s", described(row))
 	}
 	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
 		t.Fatal(err)
@@ -139,43 +148,6 @@ func TestRewrittenWorkIsGivenUp(t *testing.T) {
 	b.settle(t)
 	if slices.ContainsFunc(b.writes, func(write string) bool { return strings.Contains(write, "Work") }) {
 		t.Errorf("a Work that Karmada has taken over was touched: %v", b.writes)
-	}
-}
-
-// A Work outside of the namespaces of clusters is found by nothing.
-func TestWorksOfStrangersAreNotFound(t *testing.T) {
-	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-56d6c779bb"}}
-	render.Claim(work, owner, render.Target{Cluster: "member1"})
-	if keys := keysOfWork(work); len(keys) > 0 {
-		t.Errorf("it is found by %v", keys)
-	}
-	work.Namespace = "karmada-es-member1"
-	if keys := keysOfWork(work); len(keys) != 3 {
-		t.Errorf("a Work of a cluster is found by %v", keys)
-	}
-}
-
-// Karmada synchronizes every Namespace but those that say otherwise and default.
-func TestNamespacesThatKarmadaSynchronizes(t *testing.T) {
-	namespace := func(name string, labels map[string]string) *unstructured.Unstructured {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		object.SetName(name)
-		object.SetLabels(labels)
-		return object
-	}
-	for name, tc := range map[string]struct {
-		object *unstructured.Unstructured
-		want   string
-	}{
-		"any":        {namespace("shop", nil), namespaceSynchronization},
-		"default":    {namespace("default", nil), ""},
-		"skipped":    {namespace("shop", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "True"}), ""},
-		"not really": {namespace("shop", map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "no"}), namespaceSynchronization},
-	} {
-		if got := claimOf(tc.object); got != tc.want {
-			t.Errorf("%s: claimed by %q, want %q", name, got, tc.want)
-		}
 	}
 }
 
@@ -287,7 +259,7 @@ func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {
 		t.Errorf("%d attempts although no time has passed", attempted)
 	}
 	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonWriteFailed || !strings.Contains(row.Message, "not welcome") {
-		t.Errorf("the row says %s", told(row))
+		t.Errorf("the row says %s", described(row))
 	}
 	if work := b.workOn(t, "member2"); work.DeletionTimestamp == nil {
 		t.Error("the removal from member2 waits for member1")

@@ -23,6 +23,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
 // memories has what this process remembers of each object. The zero value
@@ -79,13 +82,13 @@ type memory struct {
 
 	mu sync.Mutex
 	// resource is what is remembered of the resource.
-	resource recollection
+	resource customize.Recollection
 	// size is how many Works and clusters the last look went over.
 	size int
 	// beaten counts the writes in a row that others have beaten.
 	beaten int
 	// setbacks are, by slot, the writes that the API server refused last.
-	setbacks map[string]Setback
+	setbacks map[string]decide.Setback
 	// conflict is what is remembered of Works that somebody else holds; nil when
 	// nobody does.
 	conflict *conflict
@@ -93,32 +96,32 @@ type memory struct {
 
 // recall returns what is remembered of the resource, if that was learned under
 // the same spec and with the same inputs.
-func (m *memory) recall(generation int64, inputs string) (recollection, bool) {
+func (m *memory) recall(generation int64, inputs string) (customize.Recollection, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.resource.generation == generation && m.resource.inputs == inputs && m.resource.resource.Revision != "" {
+	if m.resource.Generation == generation && m.resource.Inputs == inputs && m.resource.Resource.Revision != "" {
 		return m.resource, true
 	}
-	return recollection{}, false
+	return customize.Recollection{}, false
 }
 
 // remember replaces what is remembered of the resource.
-func (m *memory) remember(learned recollection) {
+func (m *memory) remember(learned customize.Recollection) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.resource = learned
 }
 
 // forgetResource drops what is remembered of the resource.
-func (m *memory) forgetResource() { m.remember(recollection{}) }
+func (m *memory) forgetResource() { m.remember(customize.Recollection{}) }
 
 // rewrote records that the resource has a new version by our own hand, which is
 // no change of it.
 func (m *memory) rewrote(before, after string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.resource.resource.Version == before {
-		m.resource.resource.Version = after
+	if m.resource.Resource.Version == before {
+		m.resource.Resource.Version = after
 	}
 }
 
@@ -166,7 +169,7 @@ const (
 )
 
 // refused returns the setbacks, by slot; nil when there are none.
-func (m *memory) refused() map[string]Setback {
+func (m *memory) refused() map[string]decide.Setback {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.setbacks)
@@ -178,16 +181,16 @@ func (m *memory) failed(slot, what string, err error, now time.Time) (until time
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.setbacks == nil {
-		m.setbacks = map[string]Setback{}
+		m.setbacks = map[string]decide.Setback{}
 	}
 	before := m.setbacks[slot]
 	again := before.What == what
-	after := Setback{What: what, Err: err, Count: 1}
+	after := decide.Setback{What: what, Err: err, Count: 1}
 	if again {
 		after.Count = before.Count + 1
 	}
 	delay := min(maxSetbackDelay, setbackDelay<<min(after.Count-1, 16))
-	if errors.Is(err, errChanged) {
+	if errors.Is(err, decide.ErrChanged) {
 		delay = maxSetbackDelay
 	}
 	after.Until = now.Add(delay)

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -111,7 +112,7 @@ func (g *gauges) counted(key types.NamespacedName, summary *propagationv1alpha1.
 func (g *gauges) wrote(owner render.Owner, work types.NamespacedName, revision string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	key := keyOf(owner)
+	key := owner.Key()
 	if g.awaited[key] == nil {
 		g.awaited[key] = map[types.NamespacedName]awaited{}
 	}
@@ -128,27 +129,23 @@ func (g *gauges) forget(key types.NamespacedName) {
 	delete(g.awaited, key)
 }
 
-func keyOf(owner render.Owner) types.NamespacedName {
-	return types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
-}
-
 // confirmed stops the clocks of the Works that are confirmed or gone.
-func (g *gauges) confirmed(observed *Observed, now time.Time) {
+func (g *gauges) confirmed(observed *decide.Observed, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	running := g.awaited[keyOf(observed.Owner)]
+	running := g.awaited[observed.Key()]
 	for key, started := range running {
 		work := observed.Works[key]
 		if work == nil || started.owner != observed.Owner.UID {
 			delete(running, key)
 			continue
 		}
-		if proof, _ := evidenceOf(work); proof == confirmed && render.Revision(work) == started.revision {
+		if proof, _ := decide.EvidenceOf(work); proof == decide.Confirmed && render.Revision(work) == started.revision {
 			confirmationSeconds.WithLabelValues(g.kind).Observe(now.Sub(started.since).Seconds())
 			delete(running, key)
 		}
 	}
 	if len(running) == 0 {
-		delete(g.awaited, keyOf(observed.Owner))
+		delete(g.awaited, observed.Key())
 	}
 }

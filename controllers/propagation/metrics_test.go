@@ -41,7 +41,7 @@ func TestNothingIsAwaitedOfWhatIsGone(t *testing.T) {
 			if err := b.server.Delete(t.Context(), &work); client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
-			b.ledger.gone("ours", &work)
+			b.ledger.Gone("ours", &work)
 		}
 	}
 	dropFinalizer := func(t *testing.T, b *bench) {
@@ -78,7 +78,7 @@ func TestNothingIsAwaitedOfWhatIsGone(t *testing.T) {
 			if err := b.server.Delete(t.Context(), work); err != nil {
 				t.Fatal(err)
 			}
-			b.ledger.gone("ours", work)
+			b.ledger.Gone("ours", work)
 		}, 1},
 		"it is deleted": {func(t *testing.T, b *bench) {
 			t.Helper()

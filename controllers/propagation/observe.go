@@ -32,6 +32,10 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -41,8 +45,8 @@ import (
 //
 // It also returns the means to render what was observed; nil when only the
 // revisions were needed and known.
-func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Observed, *renderer, error) {
-	observed := &Observed{
+func (r *Reconciler) observe(ctx context.Context, object cached.Object, full bool) (*decide.Observed, *customize.Renderer, error) {
+	observed := &decide.Observed{
 		Now:          r.Clock.Now(),
 		Owner:        r.ownerOf(object),
 		Generation:   object.GetGeneration(),
@@ -53,18 +57,18 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 		Abandon:      object.GetAnnotations()[propagationv1alpha1.AbandonUnreachableAnnotation] == "true",
 		Retry:        object.GetAnnotations()[propagationv1alpha1.RetryAnnotation],
 		Setbacks:     r.memories.of(client.ObjectKeyFromObject(object)).refused(),
-		Clusters:     map[string]Cluster{},
+		Clusters:     map[string]decide.Cluster{},
 		Holders:      map[string]string{},
 		Lost:         map[string]time.Time{},
 	}
-	if dependency, ok := object.(*dependencyObject); ok {
-		observed.Terms, observed.Kept = dependency.terms, dependency.kept
+	if dependency, ok := object.(*dependency.Object); ok {
+		observed.Terms, observed.Kept = dependency.Terms, dependency.Kept
 	}
 	var err error
 	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
 		return nil, nil, err
 	}
-	var problem *Problem
+	var problem *decide.Problem
 	if !observed.Deleting {
 		if problem, err = r.observeSelection(ctx, observed); err != nil {
 			return nil, nil, err
@@ -76,12 +80,12 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 	if observed.Deleting {
 		return observed, nil, nil
 	}
-	observed.target()
+	observed.Target()
 	if problem != nil {
 		observed.Resource.Problem = problem
 		return observed, nil, nil
 	}
-	var means *renderer
+	var means *customize.Renderer
 	observed.Resource, means = r.observeResource(ctx, object, observed, full)
 	if err := r.observeHolders(ctx, observed); err != nil {
 		return nil, nil, err
@@ -93,14 +97,14 @@ func (r *Reconciler) observe(ctx context.Context, object Object, full bool) (*Ob
 // observeSelection finds the clusters that the selector of the spec matches.
 // With a selector that is none, all that has a Work stays a target, so that a
 // mistake withdraws nothing.
-func (r *Reconciler) observeSelection(ctx context.Context, observed *Observed) (*Problem, error) {
+func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Observed) (*decide.Problem, error) {
 	if observed.Spec.ClusterSelector == nil {
 		return nil, nil //nolint:nilnil // no selector is no problem
 	}
 	selector, err := metav1.LabelSelectorAsSelector(observed.Spec.ClusterSelector)
 	if err != nil {
-		observed.Selected = observed.holding()
-		return &Problem{
+		observed.Selected = observed.Holding()
+		return &decide.Problem{
 			Reason: propagationv1alpha1.ReasonClusterSelectorInvalid, Message: fmt.Sprintf("spec.clusterSelector: %v", err), Stalled: true,
 		}, nil
 	}
@@ -125,13 +129,13 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *Observed) (
 // observeWorks lists the Works of an owner, with what this process wrote and
 // the cache has not shown yet.
 func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
-	works, err := r.worksOf(ownerUIDKey(owner.UID), ownerKey(owner))
+	works, err := r.worksOf(cached.OwnerUIDKey(owner.UID), cached.OwnerKey(owner))
 	if err != nil {
 		return nil, fmt.Errorf("finding the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
-	r.ledger.amend(owner.UID, works)
+	r.ledger.Amend(owner.UID, works)
 	for key, work := range works {
-		if takenOver(work) != "" {
+		if decide.TakenOver(work) != "" {
 			// It is theirs now.
 			delete(works, key)
 		}
@@ -139,7 +143,7 @@ func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]
 	return works, nil
 }
 
-func (r *Reconciler) observeClusters(ctx context.Context, observed *Observed) error {
+func (r *Reconciler) observeClusters(ctx context.Context, observed *decide.Observed) error {
 	gvk := schema.FromAPIVersionAndKind(observed.Spec.Resource.APIVersion, observed.Spec.Resource.Kind)
 	observe := func(name string) error {
 		if _, done := observed.Clusters[name]; done {
@@ -150,7 +154,7 @@ func (r *Reconciler) observeClusters(ctx context.Context, observed *Observed) er
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading Cluster %s: %w", name, err)
 		}
-		observed.Clusters[name] = stateOf(cluster, err == nil, gvk)
+		observed.Clusters[name] = decide.StateOf(cluster, err == nil, gvk)
 		return nil
 	}
 	for i := range observed.Spec.Clusters {

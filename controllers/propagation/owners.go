@@ -30,6 +30,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -37,23 +40,23 @@ import (
 // dependencies that follow them. All else is the same for both.
 type owners interface {
 	// get returns an owner as new as this process knows it; nil when it is gone.
-	get(ctx context.Context, key types.NamespacedName) (Object, error)
+	get(ctx context.Context, key types.NamespacedName) (cached.Object, error)
 	// with lists the owners that have a key of keysOf, in those of a namespace, or
 	// all when it is empty.
 	with(ctx context.Context, key string) []reconcile.Request
 	in(ctx context.Context, namespace string) []reconcile.Request
 	// vouchers says whose permissions count for an owner; nil when nobody's do.
-	vouchers(object Object) vouchers
+	vouchers(object cached.Object) dependency.Vouchers
 	// misplaced says why the owner must not name a resource of this scope; nil when
 	// it may.
-	misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *Problem
+	misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *decide.Problem
 	// require takes note of what follows an owner.
-	require(object Object, observed *Observed)
+	require(object cached.Object, observed *decide.Observed)
 	// mayReturn reports whether Works without an owner may have one again as soon as
 	// this process knows more.
 	mayReturn() bool
 	// publish makes known how an owner fares.
-	publish(ctx context.Context, object Object, observed *Observed, plan *Plan, found *verdicts) (publication, error)
+	publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error)
 }
 
 // verdicts are what a reconcile found out about an owner: its status, and the rows
@@ -83,7 +86,7 @@ func (r *Reconciler) owners() owners {
 // objects are objects of the API.
 type objects struct{ r *Reconciler }
 
-func (o objects) get(ctx context.Context, key types.NamespacedName) (Object, error) {
+func (o objects) get(ctx context.Context, key types.NamespacedName) (cached.Object, error) {
 	object := o.r.newOf(o.r.Kind)
 	err := o.r.Client.Get(ctx, key, object)
 	if client.IgnoreNotFound(err) != nil {
@@ -93,7 +96,7 @@ func (o objects) get(ctx context.Context, key types.NamespacedName) (Object, err
 		o.r.bury(key)
 		return nil, nil //nolint:nilnil // an object that is gone is no error
 	}
-	return o.r.ledger.newest(object), nil
+	return o.r.ledger.Newest(object), nil
 }
 
 func (o objects) with(ctx context.Context, key string) []reconcile.Request {
@@ -115,7 +118,7 @@ func (o objects) in(ctx context.Context, namespace string) []reconcile.Request {
 
 // vouchers has the one account of the object. A cluster-scoped object is an
 // administrator's, and has none.
-func (o objects) vouchers(object Object) vouchers {
+func (o objects) vouchers(object cached.Object) dependency.Vouchers {
 	account := o.r.accountOf(object)
 	if account.Name == "" {
 		return nil
@@ -124,44 +127,54 @@ func (o objects) vouchers(object Object) vouchers {
 	return func(string) ([]types.NamespacedName, bool) { return accounts, false }
 }
 
-func (o objects) misplaced(reference propagationv1alpha1.ResourceReference, _ string, scope meta.RESTScopeName) *Problem {
+// scopeMismatch says, by the kind of the object, which scope its resource must
+// have, and what to do when it has the other.
+var scopeMismatch = map[string]struct {
+	wanted    meta.RESTScopeName
+	otherwise string
+}{
+	"DirectPropagation":        {meta.RESTScopeNameNamespace, "is cluster-scoped; use a ClusterDirectPropagation for it, a DirectPropagation propagates a resource of its own namespace"},
+	"ClusterDirectPropagation": {meta.RESTScopeNameRoot, "is namespaced; use a DirectPropagation in the namespace of the resource"},
+}
+
+func (o objects) misplaced(reference propagationv1alpha1.ResourceReference, _ string, scope meta.RESTScopeName) *decide.Problem {
 	advice, limited := scopeMismatch[o.r.Kind]
 	if !limited || scope == advice.wanted {
 		return nil
 	}
-	return &Problem{
+	return &decide.Problem{
 		Reason:  propagationv1alpha1.ReasonResourceScopeMismatch,
 		Message: fmt.Sprintf("spec.resource: %s %s %s", reference.APIVersion, reference.Kind, advice.otherwise),
 		Stalled: true,
 	}
 }
 
-func (o objects) require(object Object, observed *Observed) {
-	who := requirer{kind: o.r.Kind, key: client.ObjectKeyFromObject(object)}
+func (o objects) require(object cached.Object, observed *decide.Observed) {
+	who := dependency.Requirer{Kind: o.r.Kind, Key: client.ObjectKeyFromObject(object)}
 	preserve := ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false)
 	if observed.Deleting || !ptr.Deref(observed.Spec.PropagateDeps, false) {
-		o.r.requirements.release(who, &preserve)
+		o.r.requirements.Release(who, &preserve)
 		return
 	}
-	now := requirement{
-		clusters: map[string]bool{}, resolution: observed.Spec.ConflictResolution, preserve: preserve, unknown: observed.followersUnknown(), account: o.r.accountOf(object),
-		relearned: ptr.Deref(observed.Status.ObservedGeneration, 0) == observed.Generation,
+	now := dependency.Requirement{
+		Clusters: map[string]bool{}, Resolution: observed.Spec.ConflictResolution, Preserve: preserve, Unknown: observed.FollowersUnknown(), Account: o.r.accountOf(object),
+		Relearned: ptr.Deref(observed.Status.ObservedGeneration, 0) == observed.Generation,
 	}
 	for _, target := range observed.Targets {
-		now.clusters[target.Cluster] = target.Suspend
+		now.Clusters[target.Cluster] = target.Suspend
 	}
-	for _, dependency := range observed.Resource.Dependencies {
-		if reason, _ := outOfReach(observed.Owner, dependency); reason == "" {
-			now.dependencies = append(now.dependencies, dependencyKey(dependency))
+	for _, needed := range observed.Resource.Dependencies {
+		if reason, _ := dependency.OutOfReach(observed.Owner, needed); reason == "" {
+			now.Dependencies = append(now.Dependencies, dependency.Key(needed))
 		}
 	}
-	o.r.requirements.set(who, now)
+	o.r.requirements.Set(who, now)
 }
 
 func (objects) mayReturn() bool { return false }
 
 // publish writes the status and aggregates onto the resource.
-func (o objects) publish(ctx context.Context, object Object, observed *Observed, plan *Plan, found *verdicts) (publication, error) {
+func (o objects) publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error) {
 	hold := o.r.holdStatus(object, plan, found.status)
 	if hold == 0 {
 		if err := o.r.writeStatus(ctx, object, found.status); err != nil {
@@ -177,8 +190,8 @@ type dependencies struct{ r *Reconciler }
 
 // get returns nothing when nobody requires the dependency. Its Works are removed
 // then, but not before it is known what follows every object that is there.
-func (d dependencies) get(ctx context.Context, key types.NamespacedName) (Object, error) {
-	if object := d.r.requirements.object(key); object != nil {
+func (d dependencies) get(ctx context.Context, key types.NamespacedName) (cached.Object, error) {
+	if object := d.r.requirements.Object(key); object != nil {
 		d.r.vanished.Delete(key)
 		return object, nil
 	}
@@ -191,19 +204,19 @@ func (d dependencies) get(ctx context.Context, key types.NamespacedName) (Object
 }
 
 func (d dependencies) with(_ context.Context, key string) []reconcile.Request {
-	return requestsForKeys(d.r.requirements.with(key))
+	return requestsForKeys(d.r.requirements.With(key))
 }
 
 func (d dependencies) in(_ context.Context, namespace string) []reconcile.Request {
-	return requestsForKeys(d.r.requirements.in(namespace))
+	return requestsForKeys(d.r.requirements.In(namespace))
 }
 
-func (d dependencies) vouchers(object Object) vouchers {
-	return d.r.requirements.vouchers(client.ObjectKeyFromObject(object))
+func (d dependencies) vouchers(object cached.Object) dependency.Vouchers {
+	return d.r.requirements.Vouchers(client.ObjectKeyFromObject(object))
 }
 
 // misplaced keeps a name with a namespace from reaching a cluster-scoped resource.
-func (dependencies) misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *Problem {
+func (dependencies) misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *decide.Problem {
 	if (namespace == "") == (scope == meta.RESTScopeNameRoot) {
 		return nil
 	}
@@ -211,19 +224,19 @@ func (dependencies) misplaced(reference propagationv1alpha1.ResourceReference, n
 	if namespace != "" {
 		advice = "is cluster-scoped and does not follow an object in a namespace; use a ClusterDirectPropagation for it"
 	}
-	return &Problem{
+	return &decide.Problem{
 		Reason: propagationv1alpha1.ReasonResourceScopeMismatch, Message: fmt.Sprintf("%s %s %s", reference.APIVersion, reference.Kind, advice), Stalled: true,
 	}
 }
 
 // require does nothing: what follows a dependency follows the objects.
-func (dependencies) require(Object, *Observed) {}
+func (dependencies) require(cached.Object, *decide.Observed) {}
 
 func (dependencies) mayReturn() bool { return true }
 
 // publish tells the objects that require the dependency.
-func (d dependencies) publish(_ context.Context, object Object, observed *Observed, _ *Plan, found *verdicts) (publication, error) {
-	d.r.requirements.report(client.ObjectKeyFromObject(object), found.status, troublesOf(observed, found.rows))
+func (d dependencies) publish(_ context.Context, object cached.Object, observed *decide.Observed, _ *decide.Plan, found *verdicts) (publication, error) {
+	d.r.requirements.Report(client.ObjectKeyFromObject(object), found.status, dependency.TroublesOf(observed, found.rows))
 	return publication{}, nil
 }
 
@@ -244,10 +257,10 @@ func requestsFor[T client.Object](objects []T) []reconcile.Request {
 }
 
 // objectsOf are the objects in a list of one of our kinds.
-func objectsOf(list client.ObjectList) []Object {
-	objects := []Object{}
+func objectsOf(list client.ObjectList) []cached.Object {
+	objects := []cached.Object{}
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
-		object, _ := item.(Object)
+		object, _ := item.(cached.Object)
 		objects = append(objects, object)
 		return nil
 	})
@@ -260,13 +273,13 @@ func (r *Reconciler) unknownRequirements(ctx context.Context, key types.Namespac
 	if err := r.expectRequirers(ctx); err != nil {
 		return false, err
 	}
-	return r.requirements.isUnknown(key), nil
+	return r.requirements.IsUnknown(key), nil
 }
 
 // expectRequirers lists, once in a process, the objects that others follow.
 // Those that come later are expected as they come.
 func (r *Reconciler) expectRequirers(ctx context.Context) error {
-	if r.requirements.listed.Load() {
+	if r.requirements.Listed.Load() {
 		return nil
 	}
 	for kind, known := range kinds {
@@ -275,37 +288,37 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 			return fmt.Errorf("listing %ss: %w", kind, err)
 		}
 		for _, object := range objectsOf(list) {
-			r.requirements.expectOf(kind, object)
+			r.requirements.ExpectOf(kind, object)
 		}
 	}
-	r.requirements.listed.Store(true)
+	r.requirements.Listed.Store(true)
 	return nil
 }
 
 // kinds are the kinds that own Works, each with how to make an empty one and an
 // empty list of them.
 var kinds = map[string]struct {
-	object func() Object
+	object func() cached.Object
 	list   func() client.ObjectList
 }{
 	"ClusterDirectPropagation": {
-		func() Object { return &propagationv1alpha1.ClusterDirectPropagation{} },
+		func() cached.Object { return &propagationv1alpha1.ClusterDirectPropagation{} },
 		func() client.ObjectList { return &propagationv1alpha1.ClusterDirectPropagationList{} },
 	},
 	"DirectPropagation": {
-		func() Object { return &propagationv1alpha1.DirectPropagation{} },
+		func() cached.Object { return &propagationv1alpha1.DirectPropagation{} },
 		func() client.ObjectList { return &propagationv1alpha1.DirectPropagationList{} },
 	},
 }
 
 // newOf makes an empty object of a kind that owns Works; nil for any other.
-func (r *Reconciler) newOf(kind string) Object {
+func (r *Reconciler) newOf(kind string) cached.Object {
 	if known, found := kinds[kind]; found {
 		return known.object()
 	}
 	return nil
 }
 
-func (r *Reconciler) ownerOf(object Object) render.Owner {
+func (r *Reconciler) ownerOf(object cached.Object) render.Owner {
 	return render.Owner{Kind: r.Kind, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID()}
 }

@@ -60,6 +60,9 @@ import (
 	"github.com/karmada-io/karmada/pkg/resourceinterpreter/default/native"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 )
 
 // peakLimit is what a reconciler may take at most, in bytes, in the cases below.
@@ -176,16 +179,16 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 	discovery := served()
 	discovery.Resources[1].APIResources = append(discovery.Resources[1].APIResources, metav1.APIResource{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", Namespaced: true})
 	r := &Reconciler{
-		Kind: "DirectPropagation", Client: cache, Live: remote, Mapper: mapper, Interpreter: &interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
-		Resources: NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
+		Kind: "DirectPropagation", Client: cache, Live: remote, Mapper: mapper, Interpreter: &customize.Interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
+		Resources: cached.NewWatches(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:  events.NewFakeRecorder(1000), Clock: clock.RealClock{},
-		writers: make(chan struct{}, 32), ledger: newLedger(clock.RealClock{}),
-		gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
+		writers: make(chan struct{}, 32), ledger: cached.NewLedger(clock.RealClock{}),
+		gauges: newGauges("DirectPropagation"), requirements: dependency.NewRequirements(),
 		works:   func(string) ([]client.Object, error) { return nil, nil },
 		reviews: newReviews(cache, clock.RealClock{}),
-		Kinds:   NewKinds(mapper, discovery, clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) { return remote, nil }),
+		Kinds:   cached.NewKinds(mapper, discovery, clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) { return remote, nil }),
 	}
-	r.Customizer = &customizer{client: cache, interpreter: r.Interpreter, admissions: newAdmissions()}
+	r.Customizer = customize.New(cache, r.Interpreter, nil)
 	return &memoryBench{Reconciler: r, cache: cache}
 }
 

@@ -36,6 +36,9 @@ import (
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 )
 
 const (
@@ -85,7 +88,7 @@ func newReviews(client client.Client, clock clock.PassiveClock) *reviews {
 
 // ask returns nil when the account may do what is asked about, and why not
 // otherwise. A denied answer is believed for the given time.
-func (r *reviews) ask(ctx context.Context, asked question, denied time.Duration) *Denial {
+func (r *reviews) ask(ctx context.Context, asked question, denied time.Duration) *decide.Denial {
 	stored, _ := r.answers.Get(asked)
 	known, _ := stored.(answer)
 	if !known.until.After(r.clock.Now()) {
@@ -125,12 +128,12 @@ func (q question) String() string {
 }
 
 // denied names the missing permission first, because long messages are cut.
-func (q question) denied(wait time.Duration) *Denial {
+func (q question) denied(wait time.Duration) *decide.Denial {
 	role := "a ClusterRole and a ClusterRoleBinding"
 	if q.namespace != "" {
 		role = "a Role and a RoleBinding"
 	}
-	return &Denial{
+	return &decide.Denial{
 		Reason:  propagationv1alpha1.ReasonForbidden,
 		Message: fmt.Sprintf("ServiceAccount %s lacks the permission %s; grant it with %s", q.account, q, role),
 		Get:     q.verb == verbGet,
@@ -138,18 +141,14 @@ func (q question) denied(wait time.Duration) *Denial {
 	}
 }
 
-func (q question) unanswered(err error) *Denial {
+func (q question) unanswered(err error) *decide.Denial {
 	message := fmt.Sprintf("asking whether ServiceAccount %s has the permission %s: %v", q.account, q, err)
-	return &Denial{Reason: propagationv1alpha1.ReasonReviewFailed, Message: message, Get: q.verb == verbGet, Err: errors.New(message)}
+	return &decide.Denial{Reason: propagationv1alpha1.ReasonReviewFailed, Message: message, Get: q.verb == verbGet, Err: errors.New(message)}
 }
-
-// vouchers says whose permissions count for a cluster. trusted means that
-// nobody's have to be reviewed.
-type vouchers func(cluster string) (accounts []types.NamespacedName, trusted bool)
 
 // accountOf is the service account that an object acts for; the zero value when
 // it acts with the permissions of the controller.
-func (r *Reconciler) accountOf(object Object) types.NamespacedName {
+func (r *Reconciler) accountOf(object cached.Object) types.NamespacedName {
 	if object.GetNamespace() == "" {
 		return types.NamespacedName{}
 	}
@@ -171,7 +170,7 @@ type grantedRevisions struct {
 // observePermissions finds out to which clusters nothing new may travel. Only
 // where something new would travel, anybody is asked: a resource that changed,
 // or a cluster that joined.
-func (r *Reconciler) observePermissions(ctx context.Context, object Object, observed *Observed) {
+func (r *Reconciler) observePermissions(ctx context.Context, object cached.Object, observed *decide.Observed) {
 	key := client.ObjectKeyFromObject(object)
 	whose := r.owners().vouchers(object)
 	if whose == nil {
@@ -179,19 +178,19 @@ func (r *Reconciler) observePermissions(ctx context.Context, object Object, obse
 		return
 	}
 	granted := r.grantsOf(key, object.GetUID())
-	maps.DeleteFunc(granted, func(cluster, _ string) bool { return !observed.mayHave(cluster) })
+	maps.DeleteFunc(granted, func(cluster, _ string) bool { return !observed.MayHave(cluster) })
 	if observed.Resource.Problem != nil {
 		r.concealProblem(ctx, observed, whose)
 		return
 	}
-	open := observed.unreviewed(granted)
+	open := observed.Unreviewed(granted)
 	observed.Denials = r.review(ctx, observed, open, whose)
 	for _, cluster := range open {
 		if _, denied := observed.Denials[cluster]; !denied {
-			granted[cluster] = observed.Resource.on(cluster).Revision
+			granted[cluster] = observed.Resource.On(cluster).Revision
 		}
 	}
-	if observed.barred() {
+	if observed.Barred() {
 		// Their names are part of what may not be read.
 		observed.Resource.Dependencies = nil
 	}
@@ -208,19 +207,19 @@ func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[strin
 
 // review returns the clusters to which nothing new may travel, and why. One
 // account that may send the resource to a cluster is enough.
-func (r *Reconciler) review(ctx context.Context, observed *Observed, clusters []string, whose vouchers) map[string]Denial {
-	denials, asked := map[string]Denial{}, map[types.NamespacedName][]string{}
+func (r *Reconciler) review(ctx context.Context, observed *decide.Observed, clusters []string, whose dependency.Vouchers) map[string]decide.Denial {
+	denials, asked := map[string]decide.Denial{}, map[types.NamespacedName][]string{}
 	for _, cluster := range clusters {
 		accounts, trusted := whose(cluster)
 		if trusted {
 			continue
 		}
-		denials[cluster] = Denial{Reason: propagationv1alpha1.ReasonApplying, Message: "who requires the resource has just changed", Wait: soon}
+		denials[cluster] = decide.Denial{Reason: propagationv1alpha1.ReasonApplying, Message: "who requires the resource has just changed", Wait: soon}
 		for _, account := range accounts {
 			asked[account] = append(asked[account], cluster)
 		}
 	}
-	for i, account := range slices.SortedFunc(maps.Keys(asked), compareKeys) {
+	for i, account := range slices.SortedFunc(maps.Keys(asked), decide.CompareKeys) {
 		open := slices.DeleteFunc(asked[account], func(cluster string) bool { _, denied := denials[cluster]; return !denied })
 		found := r.reviewAccount(ctx, observed, account, open)
 		for _, cluster := range open {
@@ -238,7 +237,7 @@ func (r *Reconciler) review(ctx context.Context, observed *Observed, clusters []
 // reviewAccount asks about one account: whether it may get the resource, then
 // whether it may propagate to all clusters, and only when it may not, whether
 // to each of those in question.
-func (r *Reconciler) reviewAccount(ctx context.Context, observed *Observed, account types.NamespacedName, clusters []string) map[string]Denial {
+func (r *Reconciler) reviewAccount(ctx context.Context, observed *decide.Observed, account types.NamespacedName, clusters []string) map[string]decide.Denial {
 	if len(clusters) == 0 {
 		return nil
 	}
@@ -253,13 +252,13 @@ func (r *Reconciler) reviewAccount(ctx context.Context, observed *Observed, acco
 	if denial == nil || denial.Err != nil {
 		return forAll(clusters, denial)
 	}
-	found := make([]*Denial, len(clusters))
+	found := make([]*decide.Denial, len(clusters))
 	r.parallel(len(clusters), func(i int) {
 		one := propagate
 		one.name = clusters[i]
 		found[i] = r.reviews.ask(ctx, one, denied)
 	})
-	denials := map[string]Denial{}
+	denials := map[string]decide.Denial{}
 	for i, denial := range found {
 		if denial != nil {
 			denials[clusters[i]] = *denial
@@ -268,11 +267,11 @@ func (r *Reconciler) reviewAccount(ctx context.Context, observed *Observed, acco
 	return denials
 }
 
-func forAll(clusters []string, denial *Denial) map[string]Denial {
+func forAll(clusters []string, denial *decide.Denial) map[string]decide.Denial {
 	if denial == nil {
 		return nil
 	}
-	denials := make(map[string]Denial, len(clusters))
+	denials := make(map[string]decide.Denial, len(clusters))
 	for _, cluster := range clusters {
 		denials[cluster] = *denial
 	}
@@ -280,7 +279,7 @@ func forAll(clusters []string, denial *Denial) map[string]Denial {
 }
 
 // reviewGet asks whether an account may get the resource of an object.
-func (r *Reconciler) reviewGet(ctx context.Context, observed *Observed, account types.NamespacedName) *Denial {
+func (r *Reconciler) reviewGet(ctx context.Context, observed *decide.Observed, account types.NamespacedName) *decide.Denial {
 	reference := observed.Spec.Resource
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
 	get := question{account: account, verb: verbGet, group: gvk.Group, version: gvk.Version, resource: reference.Kind, namespace: observed.Owner.Namespace, name: reference.Name}
@@ -297,8 +296,8 @@ func (r *Reconciler) reviewGet(ctx context.Context, observed *Observed, account 
 
 // concealProblem puts what an account lacks in the place of a problem that it
 // may not know of.
-func (r *Reconciler) concealProblem(ctx context.Context, observed *Observed, whose vouchers) {
-	if !reasonNamed(observed.Resource.Problem.Reason).revealing {
+func (r *Reconciler) concealProblem(ctx context.Context, observed *decide.Observed, whose dependency.Vouchers) {
+	if !decide.ReasonNamed(observed.Resource.Problem.Reason).Revealing {
 		return
 	}
 	asked := map[types.NamespacedName]bool{}
@@ -311,13 +310,13 @@ func (r *Reconciler) concealProblem(ctx context.Context, observed *Observed, who
 			asked[account] = true
 		}
 	}
-	var denial *Denial
-	for _, account := range slices.SortedFunc(maps.Keys(asked), compareKeys) {
+	var denial *decide.Denial
+	for _, account := range slices.SortedFunc(maps.Keys(asked), decide.CompareKeys) {
 		if denial = r.reviewGet(ctx, observed, account); denial == nil {
 			return
 		}
 	}
 	if denial != nil {
-		observed.Resource.Problem = &Problem{Reason: denial.Reason, Message: denial.Message, Poll: denial.Wait, Err: denial.Err}
+		observed.Resource.Problem = &decide.Problem{Reason: denial.Reason, Message: denial.Message, Poll: denial.Wait, Err: denial.Err}
 	}
 }

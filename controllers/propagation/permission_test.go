@@ -36,10 +36,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
-	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
-	"github.com/karmada-io/karmada/pkg/util"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -122,7 +123,7 @@ func (b *tenancy) delete(t *testing.T, cluster string) {
 func (b *tenancy) restart() {
 	b.memories.of(web).forgetResource()
 	b.memories.of(web).granted = grantedRevisions{}
-	b.ledger = newLedger(b.Clock)
+	b.ledger = cached.NewLedger(b.Clock)
 	b.reviews = newReviews(b.Client, b.clock)
 }
 
@@ -200,12 +201,12 @@ func TestManyClustersTakeTwoReviews(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("member%d", i)
 	}
-	observed := scene(names)
+	observed := observedOn(names...)
 	b.observePermissions(t.Context(), b.propagation(t), observed)
 	if diff := cmp.Diff([]string{getsWeb, toAll}, b.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	if writes := len(NewPlan(observed).Writes); writes != len(names) {
+	if writes := len(decide.NewPlan(observed).Writes); writes != len(names) {
 		t.Errorf("%d writes, want %d", writes, len(names))
 	}
 }
@@ -443,59 +444,19 @@ func TestManyDeniedClustersAreAskedAboutSlowly(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("member%d", i)
 	}
-	observed := scene(names)
+	observed := observedOn(names...)
 	b.observePermissions(t.Context(), b.propagation(t), observed)
 	if asked := len(b.asked); asked != 2+len(names) {
 		t.Errorf("asked %d times, want %d", asked, 2+len(names))
 	}
-	plan := NewPlan(observed)
+	plan := decide.NewPlan(observed)
 	if len(plan.Writes) > 0 || plan.Wait < 100*time.Second {
 		t.Errorf("%d writes, and asks again after %v", len(plan.Writes), plan.Wait)
 	}
 	b.asked = nil
-	b.observePermissions(t.Context(), b.propagation(t), scene(names))
+	b.observePermissions(t.Context(), b.propagation(t), observedOn(names...))
 	if len(b.asked) > 0 {
 		t.Errorf("asked %d times again", len(b.asked))
-	}
-}
-
-// TestWhatIsDeniedIsStillAttempted: what takes no content is done for the
-// revision that a cluster has, and nothing else is.
-func TestWhatIsDeniedIsStillAttempted(t *testing.T) {
-	lost := func(work *workv1alpha1.Work) {
-		work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = "2026-01-01T09:00:00Z"
-	}
-	foreign := func(work *workv1alpha1.Work) { work.Labels[propagationv1alpha1.OwnerUIDLabel] = "theirs" }
-	denied := func(observed *Observed) {
-		observed.Denials = map[string]Denial{"a": {Reason: propagationv1alpha1.ReasonForbidden, Wait: deniedFor}}
-	}
-	for name, tc := range map[string]struct {
-		observed *Observed
-		nudges   int
-	}{
-		"no Work":                             {scene([]string{"a"}, denied), 0},
-		"an older revision":                   {scene([]string{"a"}, denied, on("a", revision(older))), 0},
-		"contact regained":                    {scene([]string{"a"}, denied, on("a", revision(older), lost)), 1},
-		"contact regained, overridden":        {scene([]string{"a"}, denied, on("a", revision(older), lost, annotated(util.AppliedOverrides, "[]"))), 1},
-		"contact regained, of somebody else":  {scene([]string{"a"}, denied, on("a", revision(older), lost, foreign)), 0},
-		"contact regained, to be suspended":   {scene([]string{"a"}, denied, suspended, on("a", revision(older), lost)), 0},
-		"contact regained, nothing is denied": {scene([]string{"a"}, on("a", lost)), 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			plan := NewPlan(tc.observed)
-			nudges := 0
-			for i := range plan.Writes {
-				if plan.Writes[i].Nudge {
-					nudges++
-				}
-			}
-			if nudges != tc.nudges || len(plan.Writes) != nudges || len(plan.Removals) > 0 {
-				t.Errorf("writes %+v, removals %+v; want %d nudges", plan.Writes, plan.Removals, tc.nudges)
-			}
-			if _, isDenied := tc.observed.Denials["a"]; isDenied && plan.Wait != deniedFor {
-				t.Errorf("asks again after %v, want %v", plan.Wait, deniedFor)
-			}
-		})
 	}
 }
 
@@ -503,19 +464,19 @@ func TestWhatIsDeniedIsStillAttempted(t *testing.T) {
 // enough, and who has no account may do all.
 func TestVouchersOfADependency(t *testing.T) {
 	account := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
-	needs := func(who types.NamespacedName, clusters ...string) requirement {
+	needs := func(who types.NamespacedName, clusters ...string) dependency.Requirement {
 		wanted := map[string]bool{}
 		for _, cluster := range clusters {
 			wanted[cluster] = false
 		}
-		return requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: wanted, account: who}
+		return dependency.Requirement{Dependencies: []types.NamespacedName{settings}, Clusters: wanted, Account: who}
 	}
 	const (
 		alice = "system:serviceaccount:shop:alice: "
 		bob   = "system:serviceaccount:shop:bob: "
 	)
 	for name, tc := range map[string]struct {
-		first, second requirement
+		first, second dependency.Requirement
 		rights        []string
 		want          map[string]string
 	}{
@@ -547,17 +508,17 @@ func TestVouchersOfADependency(t *testing.T) {
 			mapper := meta.NewDefaultRESTMapper(nil)
 			mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
 			b.Mapper = mapper
-			b.requirements.set(first, tc.first)
-			b.requirements.set(second, tc.second)
-			observed := scene([]string{"a", "b"})
-			observed.Spec.Resource = referenceOf(settingsKey)
+			b.requirements.Set(oneObject, tc.first)
+			b.requirements.Set(anotherObject, tc.second)
+			observed := observedOn("a", "b")
+			observed.Spec.Resource = dependency.Reference(settings)
 			observed.Spec.Clusters = slices.DeleteFunc(observed.Spec.Clusters, func(target propagationv1alpha1.TargetCluster) bool {
-				_, first := tc.first.clusters[target.Name]
-				_, second := tc.second.clusters[target.Name]
+				_, first := tc.first.Clusters[target.Name]
+				_, second := tc.second.Clusters[target.Name]
 				return !first && !second
 			})
-			observed.target()
-			b.observePermissions(t.Context(), b.requirements.object(settingsKey), observed)
+			observed.Target()
+			b.observePermissions(t.Context(), b.requirements.Object(settings), observed)
 			if got, want := slices.Sorted(maps.Keys(observed.Denials)), slices.Sorted(maps.Keys(tc.want)); !slices.Equal(got, want) {
 				t.Fatalf("denied on %v, want %v", got, want)
 			}
@@ -565,50 +526,6 @@ func TestVouchersOfADependency(t *testing.T) {
 				if !strings.HasPrefix(denial.Message, tc.want[cluster]) {
 					t.Errorf("%s: %s", cluster, denial.Message)
 				}
-			}
-		})
-	}
-}
-
-// TestAnAccountChangesWhoVouches: whoever requires a dependency for another
-// account has it looked at again.
-func TestAnAccountChangesWhoVouches(t *testing.T) {
-	required, woken := newRequirements(), 0
-	required.register(render.DependencyKind, func(types.NamespacedName, int) { woken++ })
-	needs := requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{"a": false}}
-	required.set(first, needs)
-	needs.account = types.NamespacedName{Namespace: "shop", Name: "tenant"}
-	woken = 0
-	required.set(first, needs)
-	if woken == 0 {
-		t.Error("nothing is woken")
-	}
-}
-
-// TestWhoMayNotReadHoldsNobodyUp: what follows an object without permissions
-// is known to be nothing, unless it runs somewhere.
-func TestWhoMayNotReadHoldsNobodyUp(t *testing.T) {
-	denied := Denial{Reason: propagationv1alpha1.ReasonForbidden, Get: true}
-	failed := Denial{Reason: propagationv1alpha1.ReasonReviewFailed, Get: true, Err: errors.New("slow")}
-	other := Denial{Reason: propagationv1alpha1.ReasonForbidden}
-	denial := func(denial Denial) sceneOption {
-		return func(observed *Observed) { observed.Denials = map[string]Denial{"a": denial} }
-	}
-	for name, tc := range map[string]struct {
-		observed *Observed
-		want     bool
-	}{
-		"all is in order":                    {scene([]string{"a"}), false},
-		"a problem":                          {scene([]string{"a"}, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound})), true},
-		"a problem that is concealed":        {scene([]string{"a"}, problem(Problem{Reason: propagationv1alpha1.ReasonForbidden})), false},
-		"it may not be read":                 {scene([]string{"a"}, denial(denied)), false},
-		"it may not be read and runs":        {scene([]string{"a"}, denial(denied), on("a")), true},
-		"it is not known whether it may be":  {scene([]string{"a"}, denial(failed)), true},
-		"it may be read, not sent somewhere": {scene([]string{"a"}, denial(other)), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := tc.observed.followersUnknown(); got != tc.want {
-				t.Errorf("unknown: %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -26,6 +26,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/karmada-direct/karmada-direct/controllers/legible/legibletest"
+
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -57,10 +59,40 @@ import (
 	"github.com/karmada-io/karmada/pkg/resourceinterpreter/default/native"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 var web = types.NamespacedName{Namespace: "shop", Name: "web"}
+
+// now is the time of tests whose clock stands.
+var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// described writes a row down in words.
+func described(row propagationv1alpha1.ClusterStatus) string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s: %s", row.Name, row.Applied, row.Health, row.Reason, row.Revision, row.Message))
+}
+
+// observedOn observes shop/web, which names clusters that are all Ready and have no
+// Work.
+func observedOn(clusters ...string) *decide.Observed {
+	observed := &decide.Observed{
+		Now: now, Owner: render.Owner{Kind: "DirectPropagation", Namespace: web.Namespace, Name: web.Name, UID: "ours"}, Generation: 1,
+		Spec:     &propagationv1alpha1.PropagationSpec{Resource: propagationv1alpha1.ResourceReference{APIVersion: "apps/v1", Kind: "Deployment", Name: web.Name}},
+		Status:   &propagationv1alpha1.PropagationStatus{},
+		Resource: decide.Resource{UID: "template", Revision: "c0ffee"}, Clusters: map[string]decide.Cluster{},
+	}
+	for _, name := range clusters {
+		observed.Spec.Clusters = append(observed.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: name})
+		observed.Clusters[name] = decide.Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIEnabled}
+	}
+	observed.Target()
+	return observed
+}
 
 // bench is a reconciler in front of a fake API server that can refuse writes.
 type bench struct {
@@ -98,21 +130,21 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithObjects(objects...).Build()
 	b.Reconciler = &Reconciler{
 		Kind: "DirectPropagation", Client: compacting{interceptor.NewClient(b.server, b.interceptor())}, Live: b.server, Mapper: mapper,
-		Kinds: NewKinds(mapper, served(), clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) {
+		Kinds: cached.NewKinds(mapper, served(), clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) {
 			return interceptor.NewClient(b.server, b.interceptor()), nil
 		}),
-		Interpreter: &interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
-		Resources:   NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
+		Interpreter: &customize.Interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
+		Resources:   cached.NewWatches(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:    b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), ledger: newLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: newRequirements(),
+		writers: make(chan struct{}, 1), ledger: cached.NewLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: dependency.NewRequirements(),
 	}
-	b.Customizer = &customizer{client: b.Client, interpreter: b.Interpreter, admissions: newAdmissions()}
+	b.Customizer = customize.New(b.Client, b.Interpreter, nil)
 	b.reviews = newReviews(b.Client, clock.RealClock{})
 	b.Reconciler.works = func(key string) ([]client.Object, error) {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}
 		err := b.Client.List(t.Context(), list)
 		for i := range list.Items {
-			if work := &list.Items[i]; slices.Contains(keysOfWork(work), key) {
+			if work := &list.Items[i]; slices.Contains(cached.KeysOfWork(work), key) {
 				found = append(found, work)
 			}
 		}
@@ -267,8 +299,8 @@ func (b *bench) confirm(t *testing.T) {
 	t.Helper()
 	for _, work := range b.works(t) {
 		work.Status.Conditions = []metav1.Condition{
-			{Type: dispatched.Type, Status: metav1.ConditionTrue, Reason: "Dispatching", LastTransitionTime: metav1.Now()},
-			{Type: applied.Type, Status: metav1.ConditionTrue, Reason: "AppliedSuccessful", LastTransitionTime: metav1.Now()},
+			{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, Reason: "Dispatching", LastTransitionTime: metav1.Now()},
+			{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AppliedSuccessful", LastTransitionTime: metav1.Now()},
 		}
 		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Health: workv1alpha1.ResourceHealthy}}
 		if err := b.server.Status().Update(t.Context(), &work); err != nil {
@@ -361,7 +393,7 @@ func TestWritesAreCounted(t *testing.T) {
 	expect("on confirmation of the update", "update status of DirectPropagation shop/web")
 
 	b.memories.of(web).forgetResource()
-	b.ledger = newLedger(clock.RealClock{})
+	b.ledger = cached.NewLedger(clock.RealClock{})
 	expect("after a restart")
 }
 
@@ -408,7 +440,7 @@ func TestRefusedUpdateKeepsTheConfirmedRevision(t *testing.T) {
 	for _, image := range []string{"nginx:2", "nginx:3"} {
 		b.changeImage(t, image)
 		b.memories.of(web).forgetResource()
-		b.ledger = newLedger(clock.RealClock{})
+		b.ledger = cached.NewLedger(clock.RealClock{})
 		for range 2 {
 			b.memories.of(web).statusWritten = time.Time{}
 			_ = b.reconcile(t) // whether a refused write is an error does not matter here
@@ -506,7 +538,7 @@ func live(t *testing.T, b *bench) {
 	b.changeImage(t, "nginx:2")
 	b.settle(t)
 	for _, work := range b.works(t) {
-		if wantsReset(&work) {
+		if decide.WantsReset(&work) {
 			t.Errorf("Work %s still says that the old content is applied", work.Namespace)
 		}
 		if !strings.Contains(string(work.Spec.Workload.Manifests[0].Raw), "nginx:2") {
@@ -544,7 +576,7 @@ func (b *bench) dropFinalizers(t *testing.T) {
 		if err := b.server.Update(t.Context(), &work); err != nil {
 			t.Fatal(err)
 		}
-		b.ledger.gone("ours", &work)
+		b.ledger.Gone("ours", &work)
 	}
 }
 
@@ -570,7 +602,7 @@ func TestPreservedWorkIsReleased(t *testing.T) {
 		t.Helper()
 		b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(duration))
 		for range 2 {
-			b.ledger = newLedger(b.Clock)
+			b.ledger = cached.NewLedger(b.Clock)
 			b.settle(t)
 		}
 	}
@@ -623,7 +655,7 @@ func TestForeignWorksAreNotTouched(t *testing.T) {
 			b := newBench(t, append(aShop(), foreign, other)...)
 			b.settle(t)
 			if row := b.propagation(t).Status.Clusters[0]; row.Reason != propagationv1alpha1.ReasonConflict || !strings.Contains(row.Message, tc.holder) {
-				t.Errorf("the row must name %s: %s", tc.holder, told(row))
+				t.Errorf("the row must name %s: %s", tc.holder, described(row))
 			}
 			b.writes = nil
 			b.settle(t)
@@ -673,7 +705,7 @@ func TestStrippedWorkIsTakenUp(t *testing.T) {
 	if err := b.server.Update(t.Context(), &work); err != nil {
 		t.Fatal(err)
 	}
-	b.ledger = newLedger(clock.RealClock{})
+	b.ledger = cached.NewLedger(clock.RealClock{})
 	b.settle(t)
 	taken := b.works(t)[0]
 	if taken.UID != work.UID || taken.Labels[propagationv1alpha1.OwnerUIDLabel] != "ours" || len(taken.Finalizers) != 1 {
@@ -716,7 +748,7 @@ func TestStatusWritesAreGathered(t *testing.T) {
 	b.settle(t)
 	b.memories.of(web).statusWritten = time.Now()
 	works := b.works(t)
-	works[0].Status.Conditions = []metav1.Condition{{Type: dispatched.Type, Status: metav1.ConditionTrue, Reason: "x"}, {Type: applied.Type, Status: metav1.ConditionTrue, Reason: "x"}}
+	works[0].Status.Conditions = []metav1.Condition{{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, Reason: "x"}, {Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: "x"}}
 	if err := b.server.Status().Update(t.Context(), &works[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -870,4 +902,13 @@ func TestStatusWaitsForTheFirstAnswer(t *testing.T) {
 			t.Errorf("deleted: %v written, want the status at once", b.writes)
 		}
 	})
+}
+
+// An Event that is too long is refused by the API.
+func TestEventsAreLegible(t *testing.T) {
+	b := newBench(t, aShop()...)
+	recorder := events.NewFakeRecorder(1)
+	b.Recorder = recorder
+	b.event(b.propagation(t), "Reason", "\x1b[31m"+strings.Repeat("long\n", 1000))
+	legibletest.Check(t, "Event", strings.TrimPrefix(<-recorder.Events, "Warning Reason "), legible.MaxNote)
 }

@@ -33,11 +33,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // remove deletes a Work that is known to be ours, or sees its deletion to its end.
-func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Removal) error {
+func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, removal *decide.Removal) error {
 	work := removal.Work
 	switch {
 	case removal.Release:
@@ -62,13 +63,13 @@ func (r *Reconciler) remove(ctx context.Context, observed *Observed, removal *Re
 		}
 	}
 	// Recorded first: the Work may be gone before the answer is here.
-	if err := r.ledger.deleted(observed.Owner.UID, work); err != nil {
+	if err := r.ledger.Deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
 	// The resourceVersion, because a policy's binding takes a Work over without
 	// changing its UID.
 	if err := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion}); err != nil {
-		r.ledger.gone(observed.Owner.UID, work)
+		r.ledger.Gone(observed.Owner.UID, work)
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
 	workWrites.WithLabelValues(r.Kind, "delete").Inc()
@@ -99,7 +100,7 @@ func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alph
 	if err != nil {
 		return nil, fmt.Errorf("reading Namespace %s, to see whether Karmada synchronizes it: %w", held.Name, err)
 	}
-	if !isSynchronized(namespace) || namespace.DeletionTimestamp != nil {
+	if !decide.IsSynchronized(namespace) || namespace.DeletionTimestamp != nil {
 		return nil, nil //nolint:nilnil // it is ours
 	}
 	return namespace, nil
@@ -107,7 +108,7 @@ func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alph
 
 // handOver makes a Work what Karmada's namespace synchronization would have made
 // it: without our marks, and owned by the Namespace.
-func (r *Reconciler) handOver(ctx context.Context, observed *Observed, work *workv1alpha1.Work, namespace *metav1.PartialObjectMetadata) error {
+func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, namespace *metav1.PartialObjectMetadata) error {
 	owner := metav1.NewControllerRef(namespace, corev1.SchemeGroupVersion.WithKind("Namespace"))
 	annotations := map[string]any{}
 	for _, key := range []string{propagationv1alpha1.OwnerKindAnnotation, propagationv1alpha1.OwnerNamespaceAnnotation, propagationv1alpha1.OwnerNameAnnotation} {
@@ -121,12 +122,12 @@ func (r *Reconciler) handOver(ctx context.Context, observed *Observed, work *wor
 		return fmt.Errorf("encoding the marks of Work %s/%s: %w", work.Namespace, work.Name, err)
 	}
 	// For this process it is as good as deleted: it leaves the cache.
-	if err := r.ledger.deleted(observed.Owner.UID, work); err != nil {
+	if err := r.ledger.Deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
 	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
 	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		r.ledger.gone(observed.Owner.UID, work)
+		r.ledger.Gone(observed.Owner.UID, work)
 		return r.unlessGone(err, "handing over Work %s/%s to Karmada's namespace synchronization", work.Namespace, work.Name)
 	}
 	workWrites.WithLabelValues(r.Kind, "release").Inc()

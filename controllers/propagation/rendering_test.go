@@ -260,16 +260,6 @@ func TestOverridesThatFail(t *testing.T) {
 	}
 }
 
-// TestReplicasNeedAKindThatHasSome: the row of the cluster says what to do.
-func TestReplicasNeedAKindThatHasSome(t *testing.T) {
-	b := newBench(t, aShop()...)
-	resource := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
-	_, failure := (&renderer{customizer: b.Customizer}).reviseReplicas(resource, 3)
-	if failure == nil || !strings.Contains(failure.Message, "cannot revise the replicas of v1 ConfigMap") || !failure.Retry.IsZero() {
-		t.Errorf("failure: %+v", failure)
-	}
-}
-
 // TestSelector: clusters come and go by their labels.
 func TestSelector(t *testing.T) {
 	object := webPropagation()

@@ -35,6 +35,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
 )
 
 // statusInterval is how often the status of an object is written at most,
@@ -48,21 +51,21 @@ const statusInterval = time.Second
 const detailInterval = 5 * time.Second
 
 // report makes known how an owner fares, and says when to look again.
-func (r *Reconciler) report(ctx context.Context, object Object, observed *Observed, plan *Plan, result *Outcome) (ctrl.Result, error) {
+func (r *Reconciler) report(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, result *decide.Outcome) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(object)
 	works, err := r.observeWorks(observed.Owner)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	now := observed.after(works, r.requirements.faring(observed))
-	status, rows := statusAndRows(now, result)
+	now := observed.After(works, r.requirements.Faring(observed))
+	status, rows := decide.StatusAndRows(now, result)
 	r.gauges.confirmed(now, r.Clock.Now())
 	r.gauges.counted(key, status.Summary)
 	published, err := r.owners().publish(ctx, object, now, plan, &verdicts{status: status, rows: rows})
 	if err != nil {
 		return r.again(key, err)
 	}
-	next, failure := r.next(now, sooner(sooner(plan.Wait, published.hold), published.early), result)
+	next, failure := r.next(now, decide.Sooner(decide.Sooner(plan.Wait, published.hold), published.early), result)
 	if published.hold > 0 && next.RequeueAfter == published.hold {
 		next.Priority = ptr.To(priorityReport)
 	}
@@ -71,7 +74,7 @@ func (r *Reconciler) report(ctx context.Context, object Object, observed *Observ
 
 // reportOnTemplate aggregates onto the resource, and tells when it cannot. It
 // returns when to try again; 0 when there is no need.
-func (r *Reconciler) reportOnTemplate(ctx context.Context, object Object, observed *Observed) (time.Duration, error) {
+func (r *Reconciler) reportOnTemplate(ctx context.Context, object cached.Object, observed *decide.Observed) (time.Duration, error) {
 	early, err := r.aggregate(ctx, object, observed)
 	switch {
 	case err == nil:
@@ -86,7 +89,7 @@ func (r *Reconciler) reportOnTemplate(ctx context.Context, object Object, observ
 
 // holdStatus tells how long to hold a status back; 0 to write it, or when
 // there is nothing to write.
-func (r *Reconciler) holdStatus(object Object, plan *Plan, status *propagationv1alpha1.PropagationStatus) time.Duration {
+func (r *Reconciler) holdStatus(object cached.Object, plan *decide.Plan, status *propagationv1alpha1.PropagationStatus) time.Duration {
 	if equality.Semantic.DeepEqual(object.GetStatus(), status) {
 		return 0
 	}
@@ -133,7 +136,7 @@ func isFirst(before, after *propagationv1alpha1.PropagationStatus) bool {
 		return false
 	}
 	ready := meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady)
-	return reasonNamed(ready.Reason).starting
+	return decide.ReasonNamed(ready.Reason).Starting
 }
 
 // isUrgent tells whether somebody may be waiting for the difference.
@@ -151,17 +154,17 @@ func isUrgent(before, after *propagationv1alpha1.PropagationStatus) bool {
 }
 
 // writeStatus writes a status that differs, and tells of the difference.
-func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *propagationv1alpha1.PropagationStatus) error {
+func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, status *propagationv1alpha1.PropagationStatus) error {
 	before := object.GetStatus().DeepCopy()
 	if equality.Semantic.DeepEqual(before, status) {
 		return nil
 	}
-	written, _ := object.DeepCopyObject().(Object)
+	written, _ := object.DeepCopyObject().(cached.Object)
 	*written.GetStatus() = *status
 	if err := r.Client.Status().Update(ctx, written); err != nil {
 		return fmt.Errorf("writing the status of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
 	}
-	r.ledger.wroteObject(written)
+	r.ledger.WroteObject(written)
 	r.memories.of(client.ObjectKeyFromObject(object)).statusWritten = r.Clock.Now()
 	r.tell(written, before, status)
 	return nil
@@ -170,8 +173,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, object Object, status *pro
 // next says when to look again, at the latest after a wait if that is not 0, and
 // what went wrong. What goes wrong with a part of an object keeps the timers of the
 // rest.
-func (r *Reconciler) next(observed *Observed, wait time.Duration, result *Outcome) (ctrl.Result, error) {
-	problem, remembered := observed.Resource.Problem, r.memories.of(observed.key())
+func (r *Reconciler) next(observed *decide.Observed, wait time.Duration, result *decide.Outcome) (ctrl.Result, error) {
+	problem, remembered := observed.Resource.Problem, r.memories.of(observed.Key())
 	if problem != nil {
 		reconcileErrors.WithLabelValues(r.Kind, problem.Reason).Inc()
 		if problem.Err != nil && wait == 0 {
@@ -179,25 +182,25 @@ func (r *Reconciler) next(observed *Observed, wait time.Duration, result *Outcom
 		}
 	}
 	if !result.Due.IsZero() {
-		wait = sooner(wait, max(soon, result.Due.Sub(r.Clock.Now())))
+		wait = decide.Sooner(wait, max(soon, result.Due.Sub(r.Clock.Now())))
 	}
-	if err := reviewFailure(observed); err != nil {
+	if err := decide.ReviewFailure(observed); err != nil {
 		reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonReviewFailed).Inc()
 		if wait == 0 {
 			return ctrl.Result{}, err
 		}
-		wait = sooner(wait, kindPoll)
+		wait = decide.Sooner(wait, decide.KindPoll)
 	}
 	if result.Retry {
-		wait = sooner(wait, remembered.beatenAgain())
+		wait = decide.Sooner(wait, remembered.beatenAgain())
 	} else {
 		remembered.unbeaten()
 	}
-	wait = sooner(wait, r.unsettled(observed, result))
+	wait = decide.Sooner(wait, r.unsettled(observed, result))
 	switch {
 	case problem == nil:
 	case problem.Err != nil:
-		wait = sooner(wait, kindPoll)
+		wait = decide.Sooner(wait, decide.KindPoll)
 	case problem.Stalled && wait == 0:
 		// Nothing else is under way either: removals may be, beside the mistake.
 		return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
@@ -207,22 +210,22 @@ func (r *Reconciler) next(observed *Observed, wait time.Duration, result *Outcom
 
 // unsettled is how long what was met on the way is to be looked at again for; 0
 // when nothing was.
-func (r *Reconciler) unsettled(observed *Observed, result *Outcome) time.Duration {
+func (r *Reconciler) unsettled(observed *decide.Observed, result *decide.Outcome) time.Duration {
 	wait := time.Duration(0)
 	if result.Homeless {
-		wait = sooner(wait, homelessPoll)
+		wait = decide.Sooner(wait, homelessPoll)
 	}
 	if len(result.Holders) > 0 {
-		wait = sooner(wait, minConflictPoll)
+		wait = decide.Sooner(wait, minConflictPoll)
 	}
-	if r.ledger.pending(observed.Owner.UID) {
-		wait = sooner(wait, ledgerTTL)
+	if r.ledger.Pending(observed.Owner.UID) {
+		wait = decide.Sooner(wait, cached.LedgerTTL)
 	}
 	return wait
 }
 
 // failure sums up what the API server refused; nil when nothing.
-func failure(result *Outcome) error {
+func failure(result *decide.Outcome) error {
 	failures := make([]error, 0, len(result.Failures))
 	for cluster, err := range result.Failures {
 		failures = append(failures, fmt.Errorf("cluster %s: %w", cluster, err))
@@ -242,7 +245,7 @@ func (r *Reconciler) again(key types.NamespacedName, err error) (ctrl.Result, er
 
 // tell makes an Event of trouble and of its end. What goes well is told by the
 // status alone: an Event is a write too.
-func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.PropagationStatus) {
+func (r *Reconciler) tell(object cached.Object, before, after *propagationv1alpha1.PropagationStatus) {
 	was, is := meta.FindStatusCondition(before.Conditions, propagationv1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady)
 	if was == nil {
 		was = &metav1.Condition{}
@@ -251,7 +254,7 @@ func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.Prop
 		return
 	}
 	remembered := r.memories.of(client.ObjectKeyFromObject(object))
-	if reasonNamed(is.Reason).trouble {
+	if decide.ReasonNamed(is.Reason).Trouble {
 		remembered.troubled = true
 		r.event(object, is.Reason, is.Message)
 		return
@@ -262,13 +265,13 @@ func (r *Reconciler) tell(object Object, before, after *propagationv1alpha1.Prop
 	// Between trouble and its end there is mostly a time of applying.
 	if remembered.troubled {
 		remembered.troubled = false
-		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", fit(is.Message, maxNote))
+		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", legible.Fit(is.Message, legible.MaxNote))
 	}
 }
 
 // event records trouble.
-func (r *Reconciler) event(object Object, reason, message string) {
-	r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, "Propagate", "%s", fit(message, maxNote))
+func (r *Reconciler) event(object cached.Object, reason, message string) {
+	r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, "Propagate", "%s", legible.Fit(message, legible.MaxNote))
 }
 
 func abandonMessage(clusters []string) string {

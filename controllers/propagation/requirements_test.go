@@ -18,10 +18,7 @@ package propagation
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,244 +32,26 @@ import (
 
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
-	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 	"github.com/karmada-io/karmada/pkg/resourceinterpreter"
-	"github.com/karmada-io/karmada/pkg/util/names"
+
+	"fmt"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 func configMapNo(i int) configv1alpha1.DependentObjectReference {
-	return configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "settings-" + strconv.Itoa(i)}
+	return configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: fmt.Sprintf("settings-%d", i)}
 }
 
-func requirerNo(i int) requirer {
-	return requirer{kind: "DirectPropagation", key: types.NamespacedName{Namespace: "shop", Name: "web-" + strconv.Itoa(i)}}
-}
-
-// manyRequirements has objects that each need a resource of their own on a
-// cluster, and one that all share.
-func manyRequirements(count int) *requirements {
-	required := newRequirements()
-	for i := range count {
-		required.set(requirerNo(i), requirementNo(i, "member1"))
-	}
-	for i := range count {
-		required.object(dependencyKey(configMapNo(i)))
-	}
-	return required
-}
-
-func requirementNo(i int, cluster string) requirement {
-	return requirement{
-		dependencies: []types.NamespacedName{dependencyKey(configMapNo(i)), dependencyKey(configMapNo(-1))}, clusters: map[string]bool{cluster: false},
-	}
-}
-
-// TestRequirementsTakeTheirOwnTime: what is done for one object goes over what
-// that one has to do with, however many others there are.
-func TestRequirementsTakeTheirOwnTime(t *testing.T) {
-	few, many := manyRequirements(20), manyRequirements(10000)
-	key := func(n int) types.NamespacedName { return dependencyKey(configMapNo(n)) }
-	for n, tc := range []struct {
-		what string
-		do   func(r *requirements, n int)
-		want int
-	}{
-		{"an object changes", func(r *requirements, n int) { r.set(requirerNo(n), requirementNo(n, "member2")) }, 4},
-		{"an object does not change", func(r *requirements, n int) { r.set(requirerNo(n), requirementNo(n, "member1")) }, 0},
-		{"an object goes", func(r *requirements, n int) { r.release(requirerNo(n), nil) }, 2},
-		{"a dependency is looked at", func(r *requirements, n int) { r.dependencies[key(n)].stale = true; r.object(key(n)) }, 1},
-		{"a dependency is looked at again", func(r *requirements, n int) { r.object(key(n)) }, 0},
-		{"a dependency fares", func(r *requirements, n int) {
-			r.report(key(n), &propagationv1alpha1.PropagationStatus{}, []trouble{{cluster: "member1"}})
-		}, 1},
-		{"a resource changes", func(r *requirements, n int) { r.with(resourceKey("", "shop", configMapNo(n).Name)) }, 1},
-		{"a Work is withdrawn", func(r *requirements, n int) {
-			r.with(workNameKey(names.GenerateWorkName("ConfigMap", configMapNo(n).Name, "shop")))
-		}, 1},
-		{"whether everything is known", func(r *requirements, n int) { r.isUnknown(key(n)) }, 0},
-		{"an object asks", func(r *requirements, n int) { r.fares(requirerNo(n), key(n), map[string]bool{"member1": true}) }, 0},
-	} {
-		before, beforeMany := few.steps, many.steps
-		tc.do(few, n)
-		tc.do(many, n)
-		if got, gotMany := few.steps-before, many.steps-beforeMany; got != tc.want || gotMany != tc.want {
-			t.Errorf("%s: %d steps among 20 objects, %d among 10,000, want %d", tc.what, got, gotMany, tc.want)
-		}
-	}
-}
-
-// BenchmarkRequirements changes one of 10,000 objects that others follow, looks
-// at what follows it, and reports.
-func BenchmarkRequirements(b *testing.B) {
-	required, own := manyRequirements(10000), dependencyKey(configMapNo(7))
-	for i := 0; b.Loop(); i++ {
-		required.set(requirerNo(7), requirementNo(7, "member"+strconv.Itoa(i%2)))
-		required.object(own)
-		required.report(own, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To(int64(i))}, nil)
-	}
-}
-
-// TestADependencyIsInPlaceOnEveryCluster: more clusters than the status has rows
-// count, and those of which nothing was reported yet.
-func TestADependencyIsInPlaceOnEveryCluster(t *testing.T) {
-	const count = propagationv1alpha1.MaxClusterRows + 50
-	clusters, options, targeted := []string{}, []sceneOption{}, map[string]bool{}
-	needs := requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{}}
-	for i := range count {
-		name := fmt.Sprintf("member-%03d", i)
-		clusters, needs.clusters[name], targeted[name] = append(clusters, name), false, true
-		options = append(options, on(name, func(work *workv1alpha1.Work) { work.Status.Conditions = nil }))
-	}
-	observed := scene(clusters, options...)
-	status, rows := statusAndRows(observed, &Outcome{})
-	last := rows[len(rows)-1].Name
-	if len(status.Clusters) != propagationv1alpha1.MaxClusterRows || last != fmt.Sprintf("member-%03d", count-1) {
-		t.Fatalf("%d rows, the last of all is %s", len(status.Clusters), last)
-	}
-	required := newRequirements()
-	required.set(first, needs)
-	required.object(settingsKey)
-	required.report(settingsKey, status, troublesOf(observed, rows))
-	for name, tc := range map[string]struct {
-		targeted map[string]bool
-		want     string
-	}{
-		"a cluster without a row":                {map[string]bool{last: true}, last + ": waiting for the cluster to confirm the current revision"},
-		"a cluster that has just come to be one": {map[string]bool{"another": true}, "another: it has not been looked at there yet"},
-		"no cluster":                             {nil, ""},
-	} {
-		if _, got := required.fares(second, settingsKey, tc.targeted); got != tc.want {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
-	}
-	required.report(settingsKey, status, nil)
-	if reason, message := required.fares(first, settingsKey, targeted); reason != "" {
-		t.Errorf("in place everywhere, and %s: %s", reason, message)
-	}
-}
-
-// TestWhatIsAskedForStaysOnItsClusters: who overwrites or preserves does so on
-// the own clusters, and there for all.
-func TestWhatIsAskedForStaysOnItsClusters(t *testing.T) {
-	overwrite := propagationv1alpha1.ConflictOverwrite
-	needs := func(resolution propagationv1alpha1.ConflictResolution, preserve bool, clusters ...string) requirement {
-		now := requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{}, resolution: resolution, preserve: preserve}
-		for _, cluster := range clusters {
-			now.clusters[cluster] = false
-		}
-		return now
-	}
-	for name, tc := range map[string]struct {
-		first, second requirement
-		want          string
-	}{
-		"apart":           {needs(overwrite, true, "a"), needs("", false, "b"), "a Overwrite preserved, b Abort"},
-		"together":        {needs(overwrite, false, "a", "b"), needs("", true, "b", "c"), "a Overwrite, b Overwrite preserved, c Abort preserved"},
-		"of one mind":     {needs(overwrite, true, "a"), needs(overwrite, true, "b"), "a Overwrite preserved, b Overwrite preserved"},
-		"nobody wants it": {needs("", false, "a"), needs("", false, "b"), "a Abort, b Abort"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			required := newRequirements()
-			required.set(first, tc.first)
-			required.set(second, tc.second)
-			if got := asked(required.object(settingsKey)); got != tc.want {
-				t.Errorf("%s, want %s", got, tc.want)
-			}
-		})
-	}
-}
-
-// TestTheLastWordCounts: who asks to keep a dependency and lets it go in one
-// breath keeps it, where nobody else requires it.
-func TestTheLastWordCounts(t *testing.T) {
-	needs := func(preserve bool, clusters ...string) requirement {
-		now := requirement{dependencies: []types.NamespacedName{settingsKey}, clusters: map[string]bool{}, preserve: preserve}
-		for _, cluster := range clusters {
-			now.clusters[cluster] = false
-		}
-		return now
-	}
-	keptAfter := func(required *requirements, cluster string, preserved bool) bool {
-		observed := &Observed{Owner: render.Owner{Kind: render.DependencyKind}, Kept: required.kept(settingsKey)}
-		if object := required.object(settingsKey); object != nil {
-			observed.Kept = object.kept
-		}
-		work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: names.GenerateExecutionSpaceName(cluster)}}
-		work.Spec.PreserveResourcesOnDeletion = &preserved
-		return observed.keeps(work)
-	}
-	required := newRequirements()
-	required.set(first, needs(false, "a", "b"))
-	required.set(second, needs(false, "b"))
-	required.set(first, needs(true, "b"))
-	if !keptAfter(required, "a", false) {
-		t.Error("a cluster that leaves is not let go as was asked for")
-	}
-	required.release(second, ptr.To(false))
-	if keptAfter(required, "c", false) || !keptAfter(required, "c", true) {
-		t.Error("what the Work says does not count")
-	}
-	required.release(first, ptr.To(true))
-	if required.object(settingsKey) != nil || !keptAfter(required, "b", false) {
-		t.Error("the last word of an object that is deleted does not count")
-	}
-	required.set(first, needs(false, "b"))
-	required.object(settingsKey)
-	required.release(first, ptr.To(false))
-	if keptAfter(required, "b", false) {
-		t.Error("it is kept for whom it is no affair of any more")
-	}
-	required.forget(settingsKey)
-	if len(required.dependencies)+len(required.index)+len(required.required) > 0 {
-		t.Errorf("what nobody requires is remembered: %+v", required)
-	}
-}
-
-// TestOnlyItsOwnNamespaceKeepsADependency: what is not known of an object in one
-// namespace keeps nothing in another.
-func TestOnlyItsOwnNamespaceKeepsADependency(t *testing.T) {
-	elsewhere := dependencyKey(configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "bank", Name: "key"})
-	required := newRequirements()
-	required.expect(first)
-	if !required.isUnknown(settingsKey) || required.isUnknown(elsewhere) {
-		t.Error("an object of shop concerns shop alone")
-	}
-	required.expect(requirer{kind: "ClusterDirectPropagation", key: types.NamespacedName{Name: "all"}})
-	if !required.isUnknown(elsewhere) {
-		t.Error("a cluster-scoped object may require what is in any namespace")
-	}
-	required.release(requirer{kind: "ClusterDirectPropagation", key: types.NamespacedName{Name: "all"}}, nil)
-	required.set(first, requirement{})
-	if required.isUnknown(settingsKey) || required.isUnknown(elsewhere) {
-		t.Error("all is known")
-	}
-}
-
-// TestAnObjectReachesItsOwnNamespace: an interpreter may name what it likes.
-func TestAnObjectReachesItsOwnNamespace(t *testing.T) {
-	reference := func(namespace string) configv1alpha1.DependentObjectReference {
-		return configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: namespace, Name: "key"}
-	}
-	for name, tc := range map[string]struct {
-		owner     render.Owner
-		reference configv1alpha1.DependentObjectReference
-		want      string
-	}{
-		"its own":                            {render.Owner{Namespace: "shop"}, reference("shop"), ""},
-		"another":                            {render.Owner{Namespace: "shop"}, reference("bank"), "it is in namespace bank"},
-		"none":                               {render.Owner{Namespace: "shop"}, reference(""), "no namespace is named for it"},
-		"any, for a cluster-scoped one":      {render.Owner{}, reference("bank"), ""},
-		"none, for a cluster-scoped one too": {render.Owner{}, reference(""), ""},
-	} {
-		if _, got := outOfReach(tc.owner, tc.reference); tc.want == "" && got != "" || !strings.HasPrefix(got, tc.want) {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
-	}
-}
+// Two objects, and a ConfigMap that follows them.
+var (
+	settings      = dependency.Key(configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "settings"})
+	oneObject     = dependency.Requirer{Kind: "DirectPropagation", Key: types.NamespacedName{Namespace: "shop", Name: "first"}}
+	anotherObject = dependency.Requirer{Kind: "DirectPropagation", Key: types.NamespacedName{Namespace: "shop", Name: "second"}}
+)
 
 // naming is an interpreter that names the same dependencies for everything.
 type naming struct {
@@ -303,7 +82,7 @@ func TestWhatIsOutOfReachIsNotFollowed(t *testing.T) {
 	}}
 	b.settle(t)
 	got := []string{}
-	for key := range b.requirements.dependencies {
+	for key := range b.requirements.Dependencies {
 		got = append(got, key.String())
 	}
 	if diff := cmp.Diff([]string{"shop/v1/Secret/key"}, got); diff != "" {
@@ -337,15 +116,15 @@ func TestANamespaceDoesNotHideAClusterScopedResource(t *testing.T) {
 		{Name: "v1/Namespace/bank"}:                    "",
 	} {
 		b.writes = nil
-		needs := requirement{dependencies: []types.NamespacedName{key}, clusters: map[string]bool{"member1": false}}
-		b.requirements.set(first, needs)
+		needs := dependency.Requirement{Dependencies: []types.NamespacedName{key}, Clusters: map[string]bool{"member1": false}}
+		b.requirements.Set(oneObject, needs)
 		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); (err != nil) != (want != "") {
 			t.Errorf("%s: %v", key, err)
 		}
 		if wrote := len(b.writes) > 0; wrote != (want == "") {
 			t.Errorf("%s: written %v", key, b.writes)
 		}
-		_, got := b.requirements.fares(first, key, map[string]bool{"member1": true})
+		_, got := b.requirements.Fares(oneObject, key, map[string]bool{"member1": true})
 		if want != "" && got != "member1: "+want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
@@ -362,7 +141,7 @@ func TestTooManyDependenciesAreRefused(t *testing.T) {
 	}
 	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, references[1:]}
 	b.settle(t)
-	if got := len(b.requirements.dependencies); got != propagationv1alpha1.MaxDependencies {
+	if got := len(b.requirements.Dependencies); got != propagationv1alpha1.MaxDependencies {
 		t.Errorf("%d resources follow", got)
 	}
 	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, references}
@@ -373,7 +152,7 @@ func TestTooManyDependenciesAreRefused(t *testing.T) {
 	if ready.Reason != propagationv1alpha1.ReasonRenderFailed || ready.Message != want {
 		t.Errorf("Ready: %s, %s", ready.Reason, ready.Message)
 	}
-	if got := len(b.requirements.dependencies); got != propagationv1alpha1.MaxDependencies || len(b.writes) != 1 {
+	if got := len(b.requirements.Dependencies); got != propagationv1alpha1.MaxDependencies || len(b.writes) != 1 {
 		t.Errorf("%d resources follow, written %v", got, b.writes)
 	}
 }
@@ -384,11 +163,11 @@ func TestADependencyIsOverwrittenWhereThatIsAskedFor(t *testing.T) {
 	b := newBench(t, memberCluster("member1"), memberCluster("member2"), webDeployment())
 	b.Kind = render.DependencyKind
 	key := types.NamespacedName{Namespace: "shop", Name: "apps/v1/Deployment/web"}
-	needs := func(cluster string, resolution propagationv1alpha1.ConflictResolution) requirement {
-		return requirement{dependencies: []types.NamespacedName{key}, clusters: map[string]bool{cluster: false}, resolution: resolution}
+	needs := func(cluster string, resolution propagationv1alpha1.ConflictResolution) dependency.Requirement {
+		return dependency.Requirement{Dependencies: []types.NamespacedName{key}, Clusters: map[string]bool{cluster: false}, Resolution: resolution}
 	}
-	b.requirements.set(first, needs("member1", propagationv1alpha1.ConflictOverwrite))
-	b.requirements.set(second, needs("member2", propagationv1alpha1.ConflictAbort))
+	b.requirements.Set(oneObject, needs("member1", propagationv1alpha1.ConflictOverwrite))
+	b.requirements.Set(anotherObject, needs("member2", propagationv1alpha1.ConflictAbort))
 	look := func() {
 		t.Helper()
 		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
@@ -412,4 +191,28 @@ func TestADependencyIsOverwrittenWhereThatIsAskedFor(t *testing.T) {
 	if len(b.writes) > 0 {
 		t.Errorf("written again: %v", b.writes)
 	}
+}
+
+// TestNothingIsKnownAtFirst: as long as it is not known what follows an object,
+// nothing is taken for not required.
+func TestNothingIsKnownAtFirst(t *testing.T) {
+	object := webPropagation()
+	object.Spec.PropagateDeps = ptr.To(true)
+	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
+	expect := func(want bool) {
+		t.Helper()
+		if got, err := b.unknownRequirements(t.Context(), settings); err != nil || got != want {
+			t.Errorf("unknown: %t (%v), want %t", got, err, want)
+		}
+	}
+	expect(true)
+	b.settle(t)
+	expect(false)
+	b.requirements = dependency.NewRequirements()
+	expect(true)
+	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	expect(true)
 }

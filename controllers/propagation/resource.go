@@ -30,13 +30,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // observeResource reads the named resource and renders it: only its revisions
 // if those are known and full is false. While its kind changes, it has to be
 // looked at again when the API server is sure to tell the kind as it is.
-func (r *Reconciler) observeResource(ctx context.Context, object Object, observed *Observed, full bool) (Resource, *renderer) {
+func (r *Reconciler) observeResource(ctx context.Context, object cached.Object, observed *decide.Observed, full bool) (decide.Resource, *customize.Renderer) {
 	resource, means := r.readResource(ctx, object, observed, full)
 	settles := r.Kinds.Unsettled(render.GroupOf(object.GetSpec().Resource.APIVersion))
 	poll := &resource.Poll
@@ -49,69 +53,69 @@ func (r *Reconciler) observeResource(ctx context.Context, object Object, observe
 	return resource, means
 }
 
-func (r *Reconciler) readResource(ctx context.Context, object Object, observed *Observed, full bool) (Resource, *renderer) {
+func (r *Reconciler) readResource(ctx context.Context, object cached.Object, observed *decide.Observed, full bool) (decide.Resource, *customize.Renderer) {
 	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
 	mapping, problem := r.mapNamed(reference, key)
 	if problem != nil {
-		return Resource{Problem: problem}, nil
+		return decide.Resource{Problem: problem}, nil
 	}
 	r.Resources.Track(key, mapping.Resource)
 	poll, problem := r.watchState(mapping)
 	if problem != nil {
-		return Resource{Problem: problem}, nil
+		return decide.Resource{Problem: problem}, nil
 	}
-	found, err := r.Customizer.variantsOf(ctx, observed)
+	found, err := r.Customizer.VariantsOf(ctx, observed)
 	if err != nil {
-		return Resource{Problem: readFailed(err.Error(), err)}, nil
+		return decide.Resource{Problem: decide.ReadFailed(err.Error(), err)}, nil
 	}
-	known, remembered := r.memories.of(key).recall(observed.Generation, found.inputs)
-	suffices := !full && remembered && known.covers(found, observed.Now)
-	if suffices && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.resource.UID, known.resource.Version) {
-		return known.sorted(found), nil
+	known, remembered := r.memories.of(key).recall(observed.Generation, found.Inputs)
+	suffices := !full && remembered && known.Covers(found, observed.Now)
+	if suffices && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.Resource.UID, known.Resource.Version) {
+		return known.Sorted(found), nil
 	}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(mapping.GroupVersionKind)
 	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
-		return Resource{Problem: readProblem(reference, mapping, key.Namespace, err)}, nil
+		return decide.Resource{Problem: decide.ReadProblem(reference, mapping, key.Namespace, err)}, nil
 	}
-	if suffices && template.GetUID() == known.resource.UID && template.GetResourceVersion() == known.resource.Version {
-		resource := known.sorted(found)
+	if suffices && template.GetUID() == known.Resource.UID && template.GetResourceVersion() == known.Resource.Version {
+		resource := known.Sorted(found)
 		resource.Poll = poll
 		return resource, nil
 	}
-	if problem := forbiddenObject(template); problem != nil {
-		return Resource{Problem: problem}, nil
+	if problem := decide.ForbiddenObject(template); problem != nil {
+		return decide.Resource{Problem: problem}, nil
 	}
 	learned, means, err := r.learn(ctx, observed, template, found, known)
 	if err != nil {
-		return Resource{Problem: &Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: renderPoll}}, nil
+		return decide.Resource{Problem: &decide.Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: customize.RenderPoll}}, nil
 	}
 	r.memories.of(key).remember(learned)
-	means.forget = r.memories.of(key).forgetResource
-	resource := learned.sorted(found)
+	means.Forget = r.memories.of(key).forgetResource
+	resource := learned.Sorted(found)
 	resource.Poll = poll
 	return resource, means
 }
 
 // learn renders a resource that was read, and finds out what has to follow it. What
 // is known of this version of it is not found out again.
-func (r *Reconciler) learn(ctx context.Context, observed *Observed, template *unstructured.Unstructured, found *variants, known recollection) (recollection, *renderer, error) {
-	if !known.isOf(template) {
-		known = recollection{resource: Resource{UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: claimOf(template)}}
+func (r *Reconciler) learn(ctx context.Context, observed *decide.Observed, template *unstructured.Unstructured, found *customize.Variants, known customize.Recollection) (customize.Recollection, *customize.Renderer, error) {
+	if !known.IsOf(template) {
+		known = customize.Recollection{Resource: decide.Resource{UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: decide.ClaimOf(template)}}
 		if ptr.Deref(observed.Spec.PropagateDeps, false) {
 			var err error
-			if known.resource.Dependencies, err = dependenciesOf(template, r.Interpreter); err != nil {
-				return recollection{}, nil, err
+			if known.Resource.Dependencies, err = dependency.Of(template, r.Interpreter); err != nil {
+				return customize.Recollection{}, nil, err
 			}
 		}
 	}
-	return r.Customizer.render(ctx, observed, template, found, known)
+	return r.Customizer.Render(ctx, observed, template, found, known)
 }
 
 // mapNamed finds out which resource of the API an object names, and whether it may
 // name it.
-func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, key types.NamespacedName) (*meta.RESTMapping, *Problem) {
-	if problem := forbidden(reference, key.Namespace); problem != nil {
+func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, key types.NamespacedName) (*meta.RESTMapping, *decide.Problem) {
+	if problem := decide.Forbidden(reference, key.Namespace); problem != nil {
 		r.forget(key)
 		return nil, problem
 	}
@@ -129,28 +133,28 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 // watchState says what a failed watch of the kind means. Without the permission to
 // watch, nothing can be said about the resource until somebody grants it. Other
 // failures may pass: meanwhile the resource is read each time, every poll.
-func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, problem *Problem) {
+func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, problem *decide.Problem) {
 	err := r.Resources.Failure(mapping.Resource)
 	switch {
 	case err == nil:
 		return 0, nil
 	case apierrors.IsForbidden(err):
-		failure, _ := errors.AsType[*watchError](err)
-		return 0, readDenied(failure.verb, mapping.Resource, failure.err)
+		failure, _ := errors.AsType[*cached.WatchError](err)
+		return 0, decide.ReadDenied(failure.Verb, mapping.Resource, failure.Err)
 	default:
 		return watchPoll, nil
 	}
 }
 
 // mapKind resolves the kind.
-func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*meta.RESTMapping, *Problem) {
+func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*meta.RESTMapping, *decide.Problem) {
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
 	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		return nil, kindNotFound(reference)
+		return nil, decide.KindNotFound(reference)
 	}
 	if err != nil {
-		return nil, readFailed(err.Error(), err)
+		return nil, decide.ReadFailed(err.Error(), err)
 	}
 	return mapping, nil
 }

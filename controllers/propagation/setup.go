@@ -52,6 +52,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -72,8 +75,8 @@ func CacheOptions() (cache.Options, error) {
 			},
 			&clusterv1alpha1.Cluster{}: {UnsafeDisableDeepCopy: ptr.To(true)},
 
-			&propagationv1alpha1.DirectPropagation{}:        {Transform: compact},
-			&propagationv1alpha1.ClusterDirectPropagation{}: {Transform: compact},
+			&propagationv1alpha1.DirectPropagation{}:        {Transform: cached.Compact},
+			&propagationv1alpha1.ClusterDirectPropagation{}: {Transform: cached.Compact},
 		},
 	}, nil
 }
@@ -102,7 +105,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return fmt.Errorf("making a metadata client: %w", err)
 	}
-	impatient := &http.Client{Transport: mgr.GetHTTPClient().Transport, Timeout: kindsTimeout}
+	impatient := &http.Client{Transport: mgr.GetHTTPClient().Transport, Timeout: cached.KindsTimeout}
 	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), impatient)
 	if err != nil {
 		return fmt.Errorf("making a discovery client: %w", err)
@@ -111,17 +114,17 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return fmt.Errorf("making a dynamic client: %w", err)
 	}
-	interpreter, start := newInterpreter(ctx, dynamicClient, mgr.GetAPIReader())
-	works, err := newLookup(ctx, mgr.GetCache(), &workv1alpha1.Work{}, keysOfWork)
+	interpreter, start := customize.NewInterpreter(ctx, dynamicClient, mgr.GetAPIReader())
+	works, err := cached.NewLookup(ctx, mgr.GetCache(), &workv1alpha1.Work{}, cached.KeysOfWork)
 	if err != nil {
 		return err
 	}
-	served := NewKinds(mgr.GetRESTMapper(), discover, clock.RealClock{}, func(mapper meta.RESTMapper) (client.Client, error) {
+	served := cached.NewKinds(mgr.GetRESTMapper(), discover, clock.RealClock{}, func(mapper meta.RESTMapper) (client.Client, error) {
 		return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper})
 	})
 	// One bound for all kinds: it is the API server that is shared.
-	writers, required := make(chan struct{}, options.Writers), newRequirements()
-	customizer := &customizer{client: mgr.GetClient(), interpreter: interpreter, localPrefixes: options.LocalPrefixes, admissions: newAdmissions()}
+	writers, required := make(chan struct{}, options.Writers), dependency.NewRequirements()
+	customizer := customize.New(mgr.GetClient(), interpreter, options.LocalPrefixes)
 	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
 	for _, kind := range append(slices.Collect(maps.Keys(kinds)), render.DependencyKind) {
 		reconciler := &Reconciler{
@@ -135,7 +138,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Recorder:     mgr.GetEventRecorder("karmada-direct"),
 			Clock:        clock.RealClock{},
 			writers:      writers,
-			ledger:       newLedger(clock.RealClock{}),
+			ledger:       cached.NewLedger(clock.RealClock{}),
 			gauges:       newGauges(kind),
 			requirements: required,
 			reviews:      reviews,
@@ -162,7 +165,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		})
 	if _, stored := kinds[r.Kind]; stored {
 		var err error
-		if r.objects, err = newLookup(ctx, mgr.GetCache(), r.newOf(r.Kind), keysOf); err != nil {
+		if r.objects, err = cached.NewLookup(ctx, mgr.GetCache(), r.newOf(r.Kind), cached.KeysOf); err != nil {
 			return err
 		}
 		made = made.Watches(r.newOf(r.Kind), r.onObject())
@@ -178,8 +181,8 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		WatchesMetadata(metadataOf("ResourceInterpreterCustomization"), r.onInterpreter()).
 		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.requirements.register(r.Kind, func(key types.NamespacedName, priority int) { enqueue(queue, key, priority, 0) })
-			r.Resources = NewResources(ctx, metadataClient, r.onResource(ctx, queue), func(resource schema.GroupVersionResource, user types.NamespacedName) {
+			r.requirements.Register(r.Kind, func(key types.NamespacedName, why dependency.Occasion) { enqueue(queue, key, priorities[why], 0) })
+			r.Resources = cached.NewWatches(ctx, metadataClient, r.onResource(ctx, queue), func(resource schema.GroupVersionResource, user types.NamespacedName) {
 				r.Kinds.Changed(resource.Group)
 				queue.Add(reconcile.Request{NamespacedName: user})
 			})

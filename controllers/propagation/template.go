@@ -38,6 +38,9 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -57,7 +60,7 @@ type aggregation struct {
 // All Works of the resource count, not only those of the object: several
 // objects may send one resource to different clusters, and must not write each
 // other's status over.
-func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Observed) (time.Duration, error) {
+func (r *Reconciler) aggregate(ctx context.Context, object cached.Object, observed *decide.Observed) (time.Duration, error) {
 	reference, resource := observed.Spec.Resource, observed.Resource
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
 	if !r.aggregates(observed, gvk) {
@@ -69,7 +72,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	if err != nil || !reported {
 		return 0, err
 	}
-	fingerprint, err := fingerprintOf(items, r.Interpreter.epoch(), resource.Version)
+	fingerprint, err := fingerprintOf(items, r.Interpreter.Epoch(), resource.Version)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +94,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 	if version != resource.Version {
 		last.at = r.Clock.Now()
 		r.memories.of(key).rewrote(resource.Version, version)
-		if fingerprint, err = fingerprintOf(items, r.Interpreter.epoch(), version); err != nil {
+		if fingerprint, err = fingerprintOf(items, r.Interpreter.Epoch(), version); err != nil {
 			return 0, err
 		}
 	}
@@ -101,7 +104,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object Object, observed *Obs
 }
 
 // aggregates reports whether the status of the resource is ours to write.
-func (r *Reconciler) aggregates(observed *Observed, gvk schema.GroupVersionKind) bool {
+func (r *Reconciler) aggregates(observed *decide.Observed, gvk schema.GroupVersionKind) bool {
 	return !r.KeepTemplateStatus && !observed.Deleting && observed.Resource.Problem == nil && observed.Resource.ClaimedBy == "" &&
 		ptr.Deref(observed.Spec.AggregateStatus, true) && r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus)
 }
@@ -109,10 +112,10 @@ func (r *Reconciler) aggregates(observed *Observed, gvk schema.GroupVersionKind)
 // reports are what the clusters report of a resource, in the form that Karmada's
 // bindings gather it, and the Works, by cluster, whose status is too large to be
 // cached. Of those, a hash stands in for what is reported.
-func (r *Reconciler) reports(observed *Observed) ([]workv1alpha2.AggregatedStatusItem, map[string]*workv1alpha1.Work, error) {
+func (r *Reconciler) reports(observed *decide.Observed) ([]workv1alpha2.AggregatedStatusItem, map[string]*workv1alpha1.Work, error) {
 	reference := observed.Spec.Resource
 	name := render.WorkKey("", reference.Kind, observed.Owner.Namespace, reference.Name).Name
-	works, err := r.worksOf(workNameKey(name))
+	works, err := r.worksOf(cached.WorkNameKey(name))
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding the Works of %s %s: %w", reference.Kind, reference.Name, err)
 	}
@@ -135,8 +138,8 @@ func (r *Reconciler) reports(observed *Observed) ([]workv1alpha2.AggregatedStatu
 // reported before still counts: it says of which generation it speaks.
 func reportOf(work *workv1alpha1.Work) workv1alpha2.AggregatedStatusItem {
 	item := workv1alpha2.AggregatedStatusItem{ClusterName: render.ClusterOf(work.Namespace), Health: workv1alpha2.ResourceUnknown}
-	if proof, condition := evidenceOf(work); proof == refused {
-		item.AppliedMessage = fit(condition.Message, maxNote)
+	if proof, condition := decide.EvidenceOf(work); proof == decide.Refused {
+		item.AppliedMessage = legible.Fit(condition.Message, legible.MaxNote)
 	} else if len(work.Status.ManifestStatuses) > 0 {
 		status := &work.Status.ManifestStatuses[0]
 		item.Applied, item.Status, item.Health = true, status.Status, workv1alpha2.ResourceHealth(status.Health)

@@ -40,6 +40,8 @@ import (
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
 )
 
 // scripted is Karmada's interpreter with answers of a test.
@@ -84,7 +86,7 @@ func watched(t *testing.T, b *bench, reads *int) {
 	if err := metav1.AddMetaToScheme(kinds); err != nil {
 		t.Fatal(err)
 	}
-	b.Resources = NewResources(t.Context(), metadatafake.NewSimpleMetadataClient(kinds, shown), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody)
+	b.Resources = cached.NewWatches(t.Context(), metadatafake.NewSimpleMetadataClient(kinds, shown), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody)
 	counting := interceptor.NewClient(b.server, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if object.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
@@ -93,7 +95,7 @@ func watched(t *testing.T, b *bench, reads *int) {
 			return c.Get(ctx, key, object, options...)
 		},
 	})
-	b.Kinds = NewKinds(nil, served(), b.Clock, func(meta.RESTMapper) (client.Client, error) { return counting, nil })
+	b.Kinds = cached.NewKinds(nil, served(), b.Clock, func(meta.RESTMapper) (client.Client, error) { return counting, nil })
 	b.Resources.Track(web, appsv1.SchemeGroupVersion.WithResource("deployments"))
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return b.Resources.Unchanged(appsv1.SchemeGroupVersion.WithResource("deployments"), web.Namespace, web.Name, deployment.UID, deployment.ResourceVersion), nil
@@ -178,8 +180,8 @@ func TestPoliciesForOtherGroups(t *testing.T) {
 	policy := farPolicy(web.Namespace)
 	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "Service"}}
 	b := newBench(t, append(aShop(), policy)...)
-	found, err := b.Customizer.variantsOf(t.Context(), scene([]string{"member1"}, func(o *Observed) { o.Spec.Resource.APIVersion = "apps/v1" }))
-	if err != nil || len(found.byName) > 0 || found.inputs != "" {
+	found, err := b.Customizer.VariantsOf(t.Context(), observedOn("member1"))
+	if err != nil || len(found.ByName) > 0 || found.Inputs != "" {
 		t.Errorf("variants: %+v, %v", found, err)
 	}
 }
@@ -202,7 +204,7 @@ func TestReplicasThatFail(t *testing.T) {
 		t.Errorf("row: %s: %s", row.Reason, row.Message)
 	}
 	reads = 0
-	passive.SetTime(passive.Now().Add(2 * renderPoll))
+	passive.SetTime(passive.Now().Add(2 * customize.RenderPoll))
 	b.settle(t)
 	if reads > 0 {
 		t.Errorf("replicas that no change of time can revise: %d reads", reads)
@@ -215,7 +217,7 @@ func TestReplicasThatFail(t *testing.T) {
 		}
 		return nil
 	}
-	b.Interpreter.changed()
+	b.Interpreter.Changed()
 	b.settle(t)
 	if got := replicasOf(t, b.manifestOn(t, "member1")); got != 3 {
 		t.Errorf("member1 was held up with %d replicas", got)
@@ -230,7 +232,7 @@ func TestReplicasThatFail(t *testing.T) {
 	if reads > 0 {
 		t.Errorf("before it is due: %d reads", reads)
 	}
-	passive.SetTime(passive.Now().Add(renderPoll))
+	passive.SetTime(passive.Now().Add(customize.RenderPoll))
 	interpreter.revise = nil
 	b.settle(t)
 	if fmt.Sprint(interpreter.revisions) != "[5]" || reads != 1 {

@@ -43,6 +43,9 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -50,6 +53,9 @@ import (
 // and before what a new process goes through once, which controller-runtime puts
 // last.
 const priorityReport = -50
+
+// priorities are those of what is woken because of dependencies.
+var priorities = map[dependency.Occasion]int{dependency.Changed: 0, dependency.Reported: priorityReport, dependency.Relearned: handler.LowPriority}
 
 // enqueue adds a request with a priority, not before a time has passed.
 func enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], key types.NamespacedName, priority int, after time.Duration) {
@@ -64,13 +70,13 @@ func enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], key 
 // onResource wakes the objects that name a resource. What a new watch finds has
 // mostly been read already by those who name it: it must not lift them out of
 // the first round of a new process, which comes last.
-func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) notification {
+func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) cached.Notification {
 	return func(resource schema.GroupVersionResource, key types.NamespacedName, initial bool) {
 		priority := 0
 		if initial {
 			priority = handler.LowPriority
 		}
-		for _, request := range r.owners().with(ctx, resourceKey(resource.Group, key.Namespace, key.Name)) {
+		for _, request := range r.owners().with(ctx, cached.ResourceKey(resource.Group, key.Namespace, key.Name)) {
 			enqueue(queue, request.NamespacedName, priority, 0)
 		}
 	}
@@ -81,8 +87,8 @@ func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLi
 func (r *Reconciler) onObject() handler.EventHandler {
 	wake := &handler.EnqueueRequestForObject{}
 	expect := func(object client.Object) {
-		if object, ok := object.(Object); ok {
-			r.requirements.expectOf(r.Kind, object)
+		if object, ok := object.(cached.Object); ok {
+			r.requirements.ExpectOf(r.Kind, object)
 		}
 	}
 	return handler.Funcs{
@@ -91,7 +97,7 @@ func (r *Reconciler) onObject() handler.EventHandler {
 			wake.Create(ctx, created, queue)
 		},
 		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			r.ledger.shown(updated.ObjectNew)
+			r.ledger.Shown(updated.ObjectNew)
 			if intentChanged(updated.ObjectOld, updated.ObjectNew) {
 				expect(updated.ObjectNew)
 				wake.Update(ctx, updated, queue)
@@ -123,7 +129,7 @@ var clusterChanged = predicate.Funcs{
 			!equality.Semantic.DeepEqual(readiness(before), readiness(after)) ||
 			!equality.Semantic.DeepEqual(before.Status.APIEnablements, after.Status.APIEnablements) ||
 			!equality.Semantic.DeepEqual(completeness(before), completeness(after)) ||
-			attributesOf(before) != attributesOf(after)
+			customize.AttributesOf(before) != customize.AttributesOf(after)
 	},
 }
 
@@ -137,8 +143,8 @@ func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
 
 // onCluster wakes the objects that name a cluster, or might select it.
 func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	requests := r.owners().with(ctx, clusterKey(cluster.GetName()))
-	requests = append(requests, r.owners().with(ctx, selectsKey)...)
+	requests := r.owners().with(ctx, cached.ClusterKey(cluster.GetName()))
+	requests = append(requests, r.owners().with(ctx, cached.SelectsKey)...)
 	// Works that are still to be removed there belong to objects that may not
 	// name the cluster any more.
 	works := &workv1alpha1.WorkList{}
@@ -162,7 +168,7 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 	changed := func(ctx context.Context, crd client.Object, queue queue) {
 		_, group, _ := strings.Cut(crd.GetName(), ".")
 		r.Kinds.Changed(group)
-		for _, request := range r.owners().with(ctx, groupKey(group)) {
+		for _, request := range r.owners().with(ctx, cached.GroupKey(group)) {
 			queue.Add(request)
 		}
 	}
@@ -203,7 +209,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 		},
 		UpdateFunc: func(_ context.Context, updated event.UpdateEvent, queue queue) {
 			if before := render.OwnerOf(updated.ObjectOld); before.Kind == r.Kind && before.UID != render.OwnerOf(updated.ObjectNew).UID {
-				r.ledger.disown(before.UID, updated.ObjectNew)
+				r.ledger.Disown(before.UID, updated.ObjectNew)
 			}
 			wake(updated.ObjectOld, queue, priorityReport)
 			wake(updated.ObjectNew, queue, priorityReport)
@@ -211,10 +217,10 @@ func (r *Reconciler) onWork() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			owner := render.OwnerOf(deleted.Object)
 			if owner.Kind == r.Kind || owner.Kind == "" {
-				r.ledger.gone(owner.UID, deleted.Object)
+				r.ledger.Gone(owner.UID, deleted.Object)
 			}
 			wake(deleted.Object, queue, priorityReport)
-			for _, request := range r.owners().with(ctx, workNameKey(deleted.Object.GetName())) {
+			for _, request := range r.owners().with(ctx, cached.WorkNameKey(deleted.Object.GetName())) {
 				if owner.Kind != r.Kind || owner.Namespace != request.Namespace || owner.Name != request.Name {
 					r.memories.known(request.NamespacedName).forgetHolders()
 					queue.Add(request)
@@ -240,7 +246,7 @@ func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object)
 	}
 	requests := []reconcile.Request{}
 	for i := range spec.ResourceSelectors {
-		requests = append(requests, r.owners().with(ctx, groupKey(render.GroupOf(spec.ResourceSelectors[i].APIVersion)))...)
+		requests = append(requests, r.owners().with(ctx, cached.GroupKey(render.GroupOf(spec.ResourceSelectors[i].APIVersion)))...)
 	}
 	return slices.DeleteFunc(requests, func(request reconcile.Request) bool {
 		return policy.GetNamespace() != "" && request.Namespace != policy.GetNamespace()
@@ -261,7 +267,7 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 func (r *Reconciler) onInterpreter() handler.EventHandler {
 	wake := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		time.AfterFunc(interpreterDelay, func() {
-			r.Interpreter.changed()
+			r.Interpreter.Changed()
 			for _, request := range r.owners().in(ctx, "") {
 				queue.Add(request)
 			}

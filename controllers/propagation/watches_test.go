@@ -34,7 +34,11 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -68,7 +72,7 @@ func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
 	defer queue.ShutDown()
 	r := &Reconciler{Kind: "DirectPropagation"}
 	r.objects = func(key string) ([]client.Object, error) {
-		if key == resourceKey("apps", "shop", "web") {
+		if key == cached.ResourceKey("apps", "shop", "web") {
 			return []client.Object{webPropagation()}, nil
 		}
 		return nil, nil
@@ -88,7 +92,7 @@ func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
 		watching <- struct{}{}
 		return true, started, err
 	})
-	resources := NewResources(t.Context(), server, r.onResource(t.Context(), queue), nobody)
+	resources := cached.NewWatches(t.Context(), server, r.onResource(t.Context(), queue), nobody)
 	resources.Track(web, deployments)
 	expect := func(what string, want int) {
 		t.Helper()
@@ -110,6 +114,10 @@ func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
 
 // A Work that goes concerns the kind of its owner. Another kind that wants one
 // of its name is woken, and does not take its withdrawal for somebody's doing.
+func versioned(uid, version string) *workv1alpha1.Work {
+	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web", UID: types.UID(uid), ResourceVersion: version}}
+}
+
 func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 	passive := clocktesting.NewFakePassiveClock(now)
 	work := versioned("a", "10")
@@ -119,10 +127,10 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 	key := client.ObjectKeyFromObject(work)
 	for kind, wantLost := range map[string]bool{render.DependencyKind: true, "DirectPropagation": false, "ClusterDirectPropagation": false} {
 		queue := priorityqueue.New[reconcile.Request]("test")
-		r := &Reconciler{Kind: kind, ledger: newLedger(passive), requirements: newRequirements()}
+		r := &Reconciler{Kind: kind, ledger: cached.NewLedger(passive), requirements: dependency.NewRequirements()}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
 		r.onWork().Delete(t.Context(), event.DeleteEvent{Object: work}, queue)
-		if lost := !r.ledger.lost(key).IsZero(); lost != wantLost {
+		if lost := !r.ledger.Lost(key).IsZero(); lost != wantLost {
 			t.Errorf("%s: lost %t, want %t", kind, lost, wantLost)
 		}
 		want := "web"
@@ -140,18 +148,18 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 func TestAWorkThatChangesHandsIsForgotten(t *testing.T) {
 	queue := priorityqueue.New[reconcile.Request]("test")
 	defer queue.ShutDown()
-	r := &Reconciler{Kind: render.DependencyKind, ledger: newLedger(clocktesting.NewFakePassiveClock(now))}
+	r := &Reconciler{Kind: render.DependencyKind, ledger: cached.NewLedger(clocktesting.NewFakePassiveClock(now))}
 	owned := func(kind, uid, version string) *workv1alpha1.Work {
 		work := versioned("a", version)
 		work.Annotations = map[string]string{propagationv1alpha1.OwnerKindAnnotation: kind, propagationv1alpha1.OwnerNameAnnotation: uid}
 		work.Labels = map[string]string{propagationv1alpha1.OwnerUIDLabel: uid}
 		return work
 	}
-	if err := r.ledger.wrote("dependency", owned(render.DependencyKind, "dependency", "10")); err != nil {
+	if err := r.ledger.Wrote("dependency", owned(render.DependencyKind, "dependency", "10")); err != nil {
 		t.Fatal(err)
 	}
 	r.onWork().Update(t.Context(), event.UpdateEvent{ObjectOld: owned(render.DependencyKind, "dependency", "10"), ObjectNew: owned("DirectPropagation", "other", "11")}, queue)
-	if r.ledger.pending("dependency") {
+	if r.ledger.Pending("dependency") {
 		t.Error("the Work of another owner is taken for an own one")
 	}
 }

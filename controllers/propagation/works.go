@@ -30,12 +30,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write, means *renderer) error {
+func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write *decide.Write, means *customize.Renderer) error {
 	if means != nil {
-		done, err := means.admit(ctx)
+		done, err := means.Admit(ctx)
 		if err != nil {
 			return err
 		}
@@ -48,7 +50,7 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 	if write.Update {
 		// Before the reset: it may turn out that something else is to be written.
 		var err error
-		if manifest, err = means.manifest(write.Rendering); err != nil {
+		if manifest, err = means.Manifest(write.Rendering); err != nil {
 			return err
 		}
 	}
@@ -60,7 +62,7 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 		}
 	}
 	if write.Nudge {
-		return r.nudge(ctx, observed, live, write.notes())
+		return r.nudge(ctx, observed, live, write.AllNotes())
 	}
 	if write.Superseded {
 		return r.superseded(ctx, observed, live)
@@ -73,7 +75,7 @@ func (r *Reconciler) write(ctx context.Context, observed *Observed, write *Write
 
 // update writes a manifest into a Work. sent is the manifest that it replaces, nil
 // when that is not known.
-func (r *Reconciler) update(ctx context.Context, observed *Observed, write *Write, manifest *render.Manifest, live *workv1alpha1.Work, sent []byte) error {
+func (r *Reconciler) update(ctx context.Context, observed *decide.Observed, write *decide.Write, manifest *render.Manifest, live *workv1alpha1.Work, sent []byte) error {
 	work, err := manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
 	if err != nil {
 		return err
@@ -89,30 +91,30 @@ func (r *Reconciler) update(ctx context.Context, observed *Observed, write *Writ
 
 // asWritten takes a write down like written, and returns errChanged when what
 // the API server keeps is not what was written: it would be written again for ever.
-func (r *Reconciler) asWritten(observed *Observed, operation string, work *workv1alpha1.Work, write *Write) error {
+func (r *Reconciler) asWritten(observed *decide.Observed, operation string, work *workv1alpha1.Work, write *decide.Write) error {
 	if err := r.written(observed, operation, work, write.Rendering.Revision); err != nil {
 		return err
 	}
-	if render.Revision(work) != write.Rendering.Revision || deviates(work, observed.Owner, write.Target) {
-		return errChanged
+	if render.Revision(work) != write.Rendering.Revision || decide.Deviates(work, observed.Owner, write.Target) {
+		return decide.ErrChanged
 	}
 	return nil
 }
 
 // written takes a write down that the API server took, and from when on a
 // revision, if one was written, is awaited.
-func (r *Reconciler) written(observed *Observed, operation string, work *workv1alpha1.Work, revision string) error {
+func (r *Reconciler) written(observed *decide.Observed, operation string, work *workv1alpha1.Work, revision string) error {
 	workWrites.WithLabelValues(r.Kind, operation).Inc()
 	if revision != "" {
 		r.gauges.wrote(observed.Owner, client.ObjectKeyFromObject(work), revision, r.Clock.Now())
 	}
-	return r.ledger.wrote(observed.Owner.UID, work)
+	return r.ledger.Wrote(observed.Owner.UID, work)
 }
 
 // create writes a Work that is not there, and finds out who has it when it
 // turns out to be.
-func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Write, means *renderer) error {
-	manifest, err := means.manifest(write.Rendering)
+func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, write *decide.Write, means *customize.Renderer) error {
+	manifest, err := means.Manifest(write.Rendering)
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 		return &heldError{holder: holder}
 	}
 	// Ours, or nobody's any more: known from now on, and put right at once.
-	if err := r.ledger.wrote(observed.Owner.UID, existing); err != nil {
+	if err := r.ledger.Wrote(observed.Owner.UID, existing); err != nil {
 		return err
 	}
 	return &lookAgainError{what: "creating Work " + key.String(), err: err}
@@ -151,10 +153,10 @@ func (r *Reconciler) create(ctx context.Context, observed *Observed, write *Writ
 // from now on speaks of what is written next. It returns the Work as it is
 // then, compact, with the resourceVersion that the next write has to name, and the
 // manifest in it.
-func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, []byte, error) {
+func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, []byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
-		"status":   map[string]any{"conditions": resetConditions(live, observed.Now)},
+		"status":   map[string]any{"conditions": decide.ResetConditions(live, observed.Now)},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the conditions of Work %s/%s: %w", live.Namespace, live.Name, err)
@@ -172,7 +174,7 @@ func (r *Reconciler) reset(ctx context.Context, observed *Observed, live *workv1
 
 // nudge makes Karmada attempt a Work afresh, or its deletion, and leaves notes on
 // it.
-func (r *Reconciler) nudge(ctx context.Context, observed *Observed, work *workv1alpha1.Work, notes map[string]string) error {
+func (r *Reconciler) nudge(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, notes map[string]string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "annotations": notes},
 		"spec":     map[string]any{"suspendDispatching": render.Nudged(work)},
@@ -189,7 +191,7 @@ func (r *Reconciler) nudge(ctx context.Context, observed *Observed, work *workv1
 
 // superseded takes off a Work that the cluster may have the object of an earlier life
 // of the resource.
-func (r *Reconciler) superseded(ctx context.Context, observed *Observed, work *workv1alpha1.Work) error {
+func (r *Reconciler) superseded(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:null}}}`, work.ResourceVersion, propagationv1alpha1.SupersedesAnnotation)
 	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
 	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
@@ -201,7 +203,7 @@ func (r *Reconciler) superseded(ctx context.Context, observed *Observed, work *w
 // setHealthFloor notes on a Work that is about to be written which report speaks of
 // the content before, if the generation of the template does not tell. live is the
 // Work as it is, compact, and sent the manifest in it, nil when it is not known.
-func (r *Reconciler) setHealthFloor(observed *Observed, work, live *workv1alpha1.Work, manifest *render.Manifest, sent []byte) {
+func (r *Reconciler) setHealthFloor(observed *decide.Observed, work, live *workv1alpha1.Work, manifest *render.Manifest, sent []byte) {
 	if manifest.TemplateGeneration() != render.TemplateGeneration(live) {
 		// The report on a workload names the template. For other kinds nothing is
 		// known that proves more.
@@ -212,7 +214,7 @@ func (r *Reconciler) setHealthFloor(observed *Observed, work, live *workv1alpha1
 	hasHealth := func() bool {
 		return r.Interpreter.HookEnabled(kind, configv1alpha1.InterpreterOperationInterpretHealth)
 	}
-	if floor := nextFloor(observed, live, kind, hasHealth); floor != "" && !manifest.HasContentOf(sent) {
+	if floor := decide.NextFloor(observed, live, kind, hasHealth); floor != "" && !manifest.HasContentOf(sent) {
 		work.Annotations[propagationv1alpha1.HealthFloorAnnotation] = floor
 	}
 }

@@ -53,6 +53,11 @@ type Owner struct {
 // being forgotten over a restart.
 const DependencyKind = "Dependency"
 
+// Key is the namespace and name of the owner.
+func (o Owner) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+}
+
 // Follows reports whether the owner is a dependency. Whoever names a resource goes
 // before those whom it only follows.
 func (o Owner) Follows() bool { return o.Kind == DependencyKind }

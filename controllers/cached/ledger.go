@@ -1,0 +1,225 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cached
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// LedgerTTL bounds how long a write is believed that the cache never shows:
+// an object that came and went between two lists is never shown.
+const LedgerTTL = 30 * time.Second
+
+// Ledger holds what this process wrote until the cache shows it, so that a
+// decision never rests on something older than the process's own writes.
+// Without it, every burst of events would write again what was just written.
+type Ledger struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	works map[types.UID]map[types.NamespacedName]ledgerEntry
+	// objects are propagation objects as their last write returned them.
+	objects map[types.NamespacedName]Object
+	// deletions are Works of this kind that this process has deleted.
+	deletions map[types.UID]bool
+	// losses are Works of this kind that somebody else has deleted, with the time.
+	losses map[types.NamespacedName]time.Time
+}
+
+type ledgerEntry struct {
+	work *workv1alpha1.Work
+	at   time.Time
+}
+
+func NewLedger(passive clock.PassiveClock) *Ledger {
+	return &Ledger{
+		clock:   passive,
+		works:   map[types.UID]map[types.NamespacedName]ledgerEntry{},
+		objects: map[types.NamespacedName]Object{},
+
+		deletions: map[types.UID]bool{},
+		losses:    map[types.NamespacedName]time.Time{},
+	}
+}
+
+// Deleted records a Work that this process is about to delete.
+func (l *Ledger) Deleted(owner types.UID, work *workv1alpha1.Work) error {
+	left := work.DeepCopy()
+	left.DeletionTimestamp = ptr.To(metav1.NewTime(l.clock.Now()))
+	if err := l.Wrote(owner, left); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deletions[work.UID] = true
+	return nil
+}
+
+// Wrote records a Work as a write returned it.
+func (l *Ledger) Wrote(owner types.UID, work *workv1alpha1.Work) error {
+	if _, err := render.Compact(work); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.works[owner] == nil {
+		l.works[owner] = map[types.NamespacedName]ledgerEntry{}
+	}
+	l.works[owner][client.ObjectKeyFromObject(work)] = ledgerEntry{work: work, at: l.clock.Now()}
+	return nil
+}
+
+// Amend brings cached Works up to what was written, and forgets what the cache
+// has caught up with.
+func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1alpha1.Work) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, entry := range l.works[owner] {
+		if l.clock.Since(entry.at) > LedgerTTL || caughtUp(works[key], entry.work) {
+			delete(l.works[owner], key)
+			continue
+		}
+		works[key] = entry.work
+	}
+	if len(l.works[owner]) == 0 {
+		delete(l.works, owner)
+	}
+}
+
+// Pending tells whether the cache has still to show something.
+func (l *Ledger) Pending(owner types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.works[owner]) > 0
+}
+
+// maxLosses is how many losses are kept before those that are over are dropped.
+const maxLosses = 1000
+
+// Gone tells that a Work has vanished from the cache: what was written to it
+// is no longer true.
+func (l *Ledger) Gone(owner types.UID, work client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(work)
+	if entry, found := l.works[owner][key]; found && entry.work.UID == work.GetUID() {
+		delete(l.works[owner], key)
+	}
+	if l.deletions[work.GetUID()] {
+		delete(l.deletions, work.GetUID())
+		return
+	}
+	if len(l.losses) >= maxLosses {
+		maps.DeleteFunc(l.losses, func(_ types.NamespacedName, at time.Time) bool { return l.clock.Since(at) > LedgerTTL })
+	}
+	l.losses[key] = l.clock.Now()
+}
+
+// Disown drops what was written to a Work that another owner has now.
+func (l *Ledger) Disown(owner types.UID, work client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(work)
+	if entry, found := l.works[owner][key]; found && isNewer(work, entry.work) {
+		delete(l.works[owner], key)
+	}
+}
+
+// Lost tells when somebody else has deleted a Work; the zero time when nobody
+// has of late.
+func (l *Ledger) Lost(key types.NamespacedName) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.losses[key]
+}
+
+// caughtUp tells whether the cache shows a write. A Work that is missing may
+// not have arrived yet; that it is gone is told by gone.
+func caughtUp(cached, written *workv1alpha1.Work) bool {
+	if cached == nil {
+		return false
+	}
+	if cached.UID != written.UID {
+		// Another Work of the name: whichever is younger is the one that exists.
+		return isNewer(cached, written)
+	}
+	if written.DeletionTimestamp != nil {
+		return cached.DeletionTimestamp != nil
+	}
+	return cached.ResourceVersion == written.ResourceVersion || isNewer(cached, written)
+}
+
+// isNewer tells whether a was written after b.
+func isNewer(a, b client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+	return err != nil || order > 0
+}
+
+// WroteObject records a propagation object as a write returned it.
+func (l *Ledger) WroteObject(object Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.objects[client.ObjectKeyFromObject(object)] = object
+}
+
+// Newest returns the newer of a cached propagation object and what was
+// written to it.
+func (l *Ledger) Newest(cached Object) Object {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(cached)
+	written, found := l.objects[key]
+	if !found {
+		return cached
+	}
+	if written.GetUID() == cached.GetUID() && isNewer(written, cached) {
+		copied, _ := written.DeepCopyObject().(Object)
+		return copied
+	}
+	delete(l.objects, key)
+	return cached
+}
+
+// Shown drops what was written to a propagation object once the cache shows
+// it, so that an object that rests costs no memory here.
+func (l *Ledger) Shown(cached client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(cached)
+	if written, found := l.objects[key]; found && !isNewer(written, cached) {
+		delete(l.objects, key)
+	}
+}
+
+// ForgetObject drops what was written to a propagation object.
+func (l *Ledger) ForgetObject(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.objects, key)
+}

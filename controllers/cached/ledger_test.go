@@ -1,0 +1,147 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package cached
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// now is the time of tests whose clock stands.
+var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func versioned(uid, version string) *workv1alpha1.Work {
+	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web", UID: types.UID(uid), ResourceVersion: version}}
+}
+
+// TestLedger: what was written counts until the cache shows it, and no longer.
+func TestLedger(t *testing.T) {
+	key := types.NamespacedName{Namespace: "karmada-es-member1", Name: "web"}
+	deleted := func(uid, version string) *workv1alpha1.Work {
+		work := versioned(uid, version)
+		work.DeletionTimestamp = ptr.To(metav1.Now())
+		return work
+	}
+	for name, tc := range map[string]struct {
+		written, cached *workv1alpha1.Work
+		later           time.Duration
+		gone            *workv1alpha1.Work
+		want            string
+		pending         bool
+	}{
+		"created, not shown":           {written: versioned("a", "10"), want: "10", pending: true},
+		"updated, not shown":           {written: versioned("a", "10"), cached: versioned("a", "9"), want: "10", pending: true},
+		"shown":                        {written: versioned("a", "10"), cached: versioned("a", "10"), want: "10"},
+		"overtaken":                    {written: versioned("a", "10"), cached: versioned("a", "11"), want: "11"},
+		"longer numbers are newer":     {written: versioned("a", "99"), cached: versioned("a", "100"), want: "100"},
+		"replaced by another":          {written: versioned("a", "10"), cached: versioned("b", "11"), want: "11"},
+		"replaces another":             {written: versioned("b", "11"), cached: versioned("a", "10"), want: "11", pending: true},
+		"deletion not shown":           {written: deleted("a", "10"), cached: versioned("a", "10"), want: "10 deleting", pending: true},
+		"deletion overtaken by status": {written: deleted("a", "10"), cached: versioned("a", "11"), want: "10 deleting", pending: true},
+		"deletion shown":               {written: deleted("a", "10"), cached: deleted("a", "11"), want: "11 deleting"},
+		"gone":                         {written: deleted("a", "10"), gone: versioned("a", "12"), want: ""},
+		"another is gone":              {written: versioned("b", "13"), gone: versioned("a", "12"), want: "13", pending: true},
+		"never shown":                  {written: versioned("a", "10"), later: time.Minute, want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			passive := clocktesting.NewFakePassiveClock(now)
+			ledger := NewLedger(passive)
+			if err := ledger.Wrote("owner", tc.written); err != nil {
+				t.Fatal(err)
+			}
+			if tc.gone != nil {
+				ledger.Gone("owner", tc.gone)
+			}
+			passive.SetTime(now.Add(tc.later))
+			works := map[types.NamespacedName]*workv1alpha1.Work{}
+			if tc.cached != nil {
+				works[key] = tc.cached
+			}
+			ledger.Amend("owner", works)
+			got := ""
+			if work := works[key]; work != nil {
+				got = work.ResourceVersion
+				if work.DeletionTimestamp != nil {
+					got += " deleting"
+				}
+			}
+			if got != tc.want || ledger.Pending("owner") != tc.pending {
+				t.Errorf("amend() gives %q, pending %t; want %q, %t", got, ledger.Pending("owner"), tc.want, tc.pending)
+			}
+		})
+	}
+}
+
+// Only what this process deletes is its own deletion: a nudge of a deletion that
+// somebody else has begun is not.
+func TestLossesAreOfOthers(t *testing.T) {
+	leaving := versioned("a", "10")
+	leaving.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	for name, tc := range map[string]struct {
+		write func(*Ledger) error
+		lost  bool
+	}{
+		"deleted by this process":                  {func(l *Ledger) error { return l.Deleted("owner", versioned("a", "9")) }, false},
+		"deleted by somebody else":                 {func(*Ledger) error { return nil }, true},
+		"deleted by somebody else, and written to": {func(l *Ledger) error { return l.Wrote("owner", leaving) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger := NewLedger(clocktesting.NewFakePassiveClock(now))
+			if err := tc.write(ledger); err != nil {
+				t.Fatal(err)
+			}
+			ledger.Gone("owner", leaving)
+			if lost := !ledger.Lost(client.ObjectKeyFromObject(leaving)).IsZero(); lost != tc.lost {
+				t.Errorf("lost is %t, want %t", lost, tc.lost)
+			}
+		})
+	}
+}
+
+func TestLedgerOfObjects(t *testing.T) {
+	at := func(version string) Object {
+		object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "ours"}}
+		object.ResourceVersion = version
+		return object
+	}
+	ledger := NewLedger(clocktesting.NewFakePassiveClock(now))
+	ledger.WroteObject(at("10"))
+	if got := ledger.Newest(at("9")).GetResourceVersion(); got != "10" {
+		t.Errorf("newest() gives %s although 10 was written", got)
+	}
+	ledger.Shown(at("9"))
+	if got := ledger.Newest(at("9")).GetResourceVersion(); got != "10" {
+		t.Errorf("newest() gives %s although the cache has not shown 10", got)
+	}
+	ledger.Shown(at("10"))
+	if len(ledger.objects) != 0 {
+		t.Error("what the cache shows must not be kept twice")
+	}
+	if got := ledger.Newest(at("11")).GetResourceVersion(); got != "11" {
+		t.Errorf("newest() gives %s", got)
+	}
+}

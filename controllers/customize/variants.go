@@ -1,0 +1,203 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package customize
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+)
+
+// Customizer finds out what each cluster gets of a resource.
+type Customizer struct {
+	// client reads Clusters and override policies.
+	client client.Reader
+	// interpreter revises replicas.
+	interpreter *Interpreter
+	// localPrefixes begin the keys of labels and annotations that do not travel.
+	localPrefixes []string
+	// admissions bounds the memory that renderings and writes take.
+	admissions admissions
+}
+
+// Variants are what clusters get of a resource instead of what all share. Two
+// clusters for which the spec asks the same and to which the same rules of
+// override policies apply get the same, and it is rendered once. So a registry
+// that one policy sets on 5,000 clusters is one variant.
+type Variants struct {
+	// Inputs is a fingerprint of all that renderings depend on beside the resource
+	// and the spec: a rendering that is remembered holds as long as it does not
+	// change. It is empty, as it mostly is, when there is nothing.
+	Inputs string
+	// policies may concern the resource. What a variant is named after is their
+	// order here.
+	policies []client.Object
+	// ByName are the variants that a cluster gets, byCluster their names.
+	ByName    map[string]*variant
+	byCluster map[string]string
+}
+
+// variant is what is done to a resource before it is rendered.
+type variant struct {
+	name string
+	// everywhere and here are the override policies, with only the rules that
+	// apply, and for any cluster.
+	everywhere []policyv1alpha1.ClusterOverridePolicy
+	here       []policyv1alpha1.OverridePolicy
+	replicas   *int32
+	overriders *policyv1alpha1.Overriders
+	// resolution is what becomes of a conflict.
+	resolution propagationv1alpha1.ConflictResolution
+}
+
+// New makes a customizer that reads Clusters and override policies from a
+// client. localPrefixes begin the keys of labels and annotations that do not travel.
+func New(client client.Reader, interpreter *Interpreter, localPrefixes []string) *Customizer {
+	return &Customizer{client: client, interpreter: interpreter, localPrefixes: localPrefixes, admissions: newAdmissions()}
+}
+
+// VariantsOf sorts the clusters by what they get.
+func (r *Customizer) VariantsOf(ctx context.Context, observed *decide.Observed) (*Variants, error) {
+	policies, err := r.overridePolicies(ctx, observed)
+	if err != nil {
+		return nil, err
+	}
+	found := &Variants{policies: policies, ByName: map[string]*variant{}, byCluster: map[string]string{}}
+	own := map[string]*propagationv1alpha1.TargetCluster{}
+	for i := range observed.Spec.Clusters {
+		if cluster := &observed.Spec.Clusters[i]; cluster.Replicas != nil || cluster.Overriders != nil {
+			own[cluster.Name] = cluster
+		}
+	}
+	found.Inputs = r.renderingInputs(observed, policies, own)
+	if len(policies) == 0 && len(own) == 0 && len(observed.Terms) == 0 {
+		return found, nil
+	}
+	for _, target := range observed.Targets {
+		if !observed.Clusters[target.Cluster].Exists {
+			continue
+		}
+		if err := r.assign(ctx, found, observed, target.Cluster, own[target.Cluster]); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// renderingInputs is the fingerprint of policies and of the interpreter.
+func (r *Customizer) renderingInputs(observed *decide.Observed, policies []client.Object, own map[string]*propagationv1alpha1.TargetCluster) string {
+	sum := sha256.New()
+	interpreted := ptr.Deref(observed.Spec.PropagateDeps, false)
+	for _, asked := range own {
+		interpreted = interpreted || asked.Replicas != nil
+	}
+	if interpreted {
+		fmt.Fprintln(sum, "interpreter", r.interpreter.Epoch())
+	} else if len(policies) == 0 {
+		return ""
+	}
+	for _, policy := range policies {
+		fmt.Fprintln(sum, policy.GetUID(), policy.GetResourceVersion())
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// assign finds the variant that a cluster gets, if it gets one.
+func (r *Customizer) assign(ctx context.Context, found *Variants, observed *decide.Observed, name string, asked *propagationv1alpha1.TargetCluster) error {
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
+		return fmt.Errorf("reading Cluster %s: %w", name, err)
+	}
+	key := []byte{}
+	for i, policy := range found.policies {
+		for j, rule := range rulesOf(policy) {
+			if rule.TargetCluster == nil || util.ClusterMatches(cluster, *rule.TargetCluster) {
+				key = fmt.Appendf(key, "%d.%d ", i, j)
+			}
+		}
+	}
+	if asked != nil && asked.Replicas != nil {
+		key = fmt.Appendf(key, "replicas %d ", *asked.Replicas)
+	}
+	if asked != nil && asked.Overriders != nil {
+		content, err := json.Marshal(asked.Overriders)
+		if err != nil {
+			return fmt.Errorf("encoding spec.clusters[].overriders of %s: %w", name, err)
+		}
+		key = fmt.Appendf(key, "overriders %x", sha256.Sum256(content))
+	}
+	resolution := observed.ResolutionOn(name)
+	if resolution != observed.Spec.ConflictResolution {
+		key = fmt.Appendf(key, "on conflict %s ", resolution)
+	}
+	if len(key) == 0 {
+		return nil
+	}
+	known := found.ByName[string(key)]
+	if known == nil {
+		known = found.newVariant(string(key), cluster, asked)
+		known.resolution = resolution
+		found.ByName[known.name] = known
+	}
+	found.byCluster[name] = known.name
+	return nil
+}
+
+// newVariant is the variant of a cluster.
+func (v *Variants) newVariant(name string, cluster *clusterv1alpha1.Cluster, asked *propagationv1alpha1.TargetCluster) *variant {
+	made := &variant{name: name}
+	if asked != nil {
+		made.replicas, made.overriders = asked.Replicas, asked.Overriders
+	}
+	for _, policy := range v.policies {
+		rules := []policyv1alpha1.RuleWithCluster{}
+		for _, rule := range rulesOf(policy) {
+			if rule.TargetCluster == nil || util.ClusterMatches(cluster, *rule.TargetCluster) {
+				rules = append(rules, policyv1alpha1.RuleWithCluster{Overriders: rule.Overriders})
+			}
+		}
+		if len(rules) == 0 {
+			continue
+		}
+		spec := policyv1alpha1.OverrideSpec{ResourceSelectors: specOf(policy).ResourceSelectors, OverrideRules: rules}
+		meta := metav1.ObjectMeta{Namespace: policy.GetNamespace(), Name: policy.GetName()}
+		if policy.GetNamespace() == "" {
+			made.everywhere = append(made.everywhere, policyv1alpha1.ClusterOverridePolicy{ObjectMeta: meta, Spec: spec})
+		} else {
+			made.here = append(made.here, policyv1alpha1.OverridePolicy{ObjectMeta: meta, Spec: spec})
+		}
+	}
+	return made
+}
+
+// AttributesOf are what override policies can select a cluster by.
+func AttributesOf(cluster *clusterv1alpha1.Cluster) string {
+	return fmt.Sprint(cluster.Labels, cluster.Spec.Provider, cluster.Spec.Region, cluster.Spec.Zone, cluster.Spec.Zones)
+}

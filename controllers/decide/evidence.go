@@ -1,0 +1,190 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// evidence is what the status of a Work proves about its present spec.
+type evidence string
+
+const (
+	// pending: the cluster has not answered.
+	pending evidence = "Pending"
+	// confirmed: the cluster has applied the present spec.
+	Confirmed evidence = "Confirmed"
+	// refused: the cluster could not apply it.
+	Refused evidence = "Refused"
+	// premature: Applied is True, from an attempt that began before the present
+	// spec was written. The attempt at the present spec is still to come.
+	premature evidence = "Premature"
+	// ambiguous: Applied is True and the attempt at the present spec has begun,
+	// but which attempt the True came from cannot be told any more.
+	ambiguous evidence = "Ambiguous"
+	// recreated: Applied is True because Karmada has created an object anew that
+	// was deleted on the cluster. It did so from its cache of the Work, which may
+	// have been older than the present spec.
+	recreated evidence = "Recreated"
+)
+
+// reasonRecreated is the reason of Applied that Karmada's work status controller
+// sets, the second writer of the condition. The execution controller sets
+// another one, also over a True that stands already.
+const reasonRecreated = "ReCreateSuccessful"
+
+// EvidenceOf reads the status of a Work.
+//
+// Applied alone proves nothing: it has no observedGeneration, and an attempt at
+// an older spec that was under way when the spec changed sets it to True all
+// the same. What tells attempts apart is the Dispatching condition, which
+// Karmada's execution controller adds, if it is missing, at the beginning of
+// an attempt, from a cache that has seen it missing. Before the spec changes,
+// both conditions are therefore taken away, and the spec is written with the
+// resourceVersion that this returned:
+//
+//   - Dispatching there again means that Karmada has seen the new spec, because
+//     it could only add the condition to an object as new as that;
+//   - conditions are appended, so Applied behind Dispatching was added by an
+//     attempt that began after it;
+//   - Applied in front of Dispatching, or without it, was added by an attempt
+//     that had begun before.
+//
+// Karmada handles one Work in one attempt at a time, which completes the proof for
+// the execution controller. The work status controller sets Applied, too, when it
+// re-creates an object; it does so with a reason of its own, which proves nothing.
+func EvidenceOf(work *workv1alpha1.Work) (evidence, *metav1.Condition) {
+	applied, dispatched := -1, -1
+	for i := range work.Status.Conditions {
+		switch work.Status.Conditions[i].Type {
+		case workv1alpha1.WorkApplied:
+			applied = i
+		case workv1alpha1.WorkDispatching:
+			dispatched = i
+		}
+	}
+	if applied < 0 {
+		return pending, nil
+	}
+	condition := &work.Status.Conditions[applied]
+	switch {
+	case condition.Status == metav1.ConditionFalse:
+		return Refused, condition
+	case condition.Status != metav1.ConditionTrue:
+		return pending, condition
+	case dispatched < 0:
+		return premature, condition
+	case dispatched > applied:
+		return ambiguous, condition
+	case condition.Reason == reasonRecreated:
+		return recreated, condition
+	default:
+		return Confirmed, condition
+	}
+}
+
+// WantsReset tells whether a Work has conditions that must be taken away before
+// its content changes.
+func WantsReset(work *workv1alpha1.Work) bool {
+	return meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied) != nil ||
+		meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching) != nil
+}
+
+// resetPrefix begins the message of the Reset condition of a Work that had
+// confirmed a revision, which follows.
+const resetPrefix = "Last confirmed revision: "
+
+// ResetConditions returns the conditions of a Work without those that speak of
+// an attempt, and with one that says at which generation they were taken away
+// and which revision the cluster had confirmed. The write that follows carries
+// the revision too, but may be refused.
+func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition {
+	kept := []metav1.Condition{}
+	for _, condition := range work.Status.Conditions {
+		if condition.Type != workv1alpha1.WorkApplied && condition.Type != workv1alpha1.WorkDispatching {
+			kept = append(kept, condition)
+		}
+	}
+	message := "Karmada Direct awaits that the cluster confirms what is written next."
+	if revision := confirmedRevision(work); revision != "" {
+		message = resetPrefix + revision
+	}
+	meta.SetStatusCondition(&kept, metav1.Condition{
+		Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: "RevisionPending",
+		Message:            message,
+		ObservedGeneration: work.Generation, LastTransitionTime: metav1.NewTime(now),
+	})
+	return kept
+}
+
+// attemptMissing tells whether a confirmation was taken back and no spec was
+// written after it, so that Karmada sees no reason to attempt anything: the
+// controller ended in between, and what it was going to write is not wanted
+// any more.
+func attemptMissing(work *workv1alpha1.Work) bool {
+	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
+	return reset != nil && reset.ObservedGeneration == work.Generation && !WantsReset(work)
+}
+
+// confirmedRevision is the revision that the cluster is known to have applied
+// last; empty when none is known.
+func confirmedRevision(work *workv1alpha1.Work) string {
+	if proof, _ := EvidenceOf(work); proof == Confirmed {
+		return render.Revision(work)
+	}
+	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
+	if reset != nil && reset.ObservedGeneration == work.Generation {
+		// The write that was to follow the reset was refused, or is still to come.
+		if revision, found := strings.CutPrefix(reset.Message, resetPrefix); found {
+			return revision
+		}
+	}
+	return work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]
+}
+
+// healthOf is what the cluster says of the health of the present spec of a
+// Work that is confirmed.
+func healthOf(observed *Observed, work *workv1alpha1.Work) propagationv1alpha1.Health {
+	if len(work.Status.ManifestStatuses) == 0 {
+		return propagationv1alpha1.HealthUnknown
+	}
+	status := &work.Status.ManifestStatuses[0]
+	if generation, reported := render.ReportedGeneration(status); reported && generation != render.TemplateGeneration(work) {
+		// The report is older than the present spec.
+		return propagationv1alpha1.HealthUnknown
+	}
+	if healthSettles(observed, work) > 0 {
+		return propagationv1alpha1.HealthUnknown
+	}
+	switch status.Health {
+	case workv1alpha1.ResourceHealthy:
+		return propagationv1alpha1.HealthHealthy
+	case workv1alpha1.ResourceUnhealthy:
+		return propagationv1alpha1.HealthUnhealthy
+	default:
+		return propagationv1alpha1.HealthUnknown
+	}
+}

@@ -1,0 +1,408 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// TestConfirmationIsNeverFalse lets the controller's decisions and a model of
+// Karmada's execution controller act on one Work in every order, with caches
+// that lag, attempts that fail, and content that changes at any moment. At
+// every step, a Work that counts as confirmed must be what the member has; and
+// when the changes end, the last of them is confirmed.
+func TestConfirmationIsNeverFalse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		world := newWorld()
+		t.Repeat(map[string]func(*rapid.T){
+			"content changes":           func(t *rapid.T) { world.content = rapid.IntRange(0, 3).Draw(t, "content") },
+			"we crash":                  func(*rapid.T) { world.our.crash(world) },
+			"contact is lost and found": func(*rapid.T) { world.readySince++ },
+			"we see more":               func(*rapid.T) { world.our.advance(world) },
+			"we decide":                 func(*rapid.T) { world.our.decide(world) },
+			"we write":                  func(*rapid.T) { world.our.write(world) },
+			"Karmada sees more":         func(*rapid.T) { world.karmada.advance(world) },
+			"Karmada works":             func(t *rapid.T) { world.karmada.step(world, rapid.Bool().Draw(t, "fails")) },
+			"Karmada retries":           func(*rapid.T) { world.karmada.queued = true },
+			"the object is deleted":     func(*rapid.T) { world.recreator.deleted(world) },
+			"Karmada re-creates":        func(*rapid.T) { world.recreator.step(world) },
+			"all comes to rest": func(t *rapid.T) {
+				if err := world.settle(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"": func(t *rapid.T) {
+				if err := world.lie(); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+		if err := world.settle(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// world is an API server with one Work, a member with one object, and three
+// controllers.
+type world struct {
+	// versions are all that the Work ever was; the index is its resourceVersion.
+	versions   []*workv1alpha1.Work
+	content    int
+	member     string
+	readySince int
+	now        time.Time
+	our        us
+	karmada    karmada
+	recreator  recreator
+}
+
+func newWorld() *world {
+	first := &workv1alpha1.Work{}
+	first.Generation = 1
+	w := &world{}
+	setRevision(first, w.desired())
+	w.versions = []*workv1alpha1.Work{first}
+	w.karmada.queued = true
+	return w
+}
+
+func (w *world) desired() string { return fmt.Sprintf("revision%d", w.content) }
+
+func (w *world) latest() int { return len(w.versions) - 1 }
+
+// put stores a new version of the Work if it rests on the latest one.
+func (w *world) put(base int, work *workv1alpha1.Work) bool {
+	if base != w.latest() {
+		return false
+	}
+	if !equality.Semantic.DeepEqual(work.Spec, w.versions[base].Spec) {
+		work.Generation++
+	}
+	w.versions = append(w.versions, work)
+	return true
+}
+
+func (w *world) cluster() Cluster {
+	return Cluster{Exists: true, Ready: true, ReadySince: fmt.Sprint(w.readySince)}
+}
+
+// lie tells what the controller would report that is not so.
+func (w *world) lie() error {
+	seen := w.versions[w.our.seen]
+	if proof, _ := EvidenceOf(seen); proof == Confirmed && render.Revision(seen) != w.member && !w.recreator.missing {
+		return fmt.Errorf("%s counts as confirmed, the member has %q", render.Revision(seen), w.member)
+	}
+	return nil
+}
+
+// settle lets everybody act in turn until nothing changes, and tells what is
+// wrong then.
+func (w *world) settle() error {
+	for range 200 {
+		w.our.advance(w)
+		w.our.decide(w)
+		w.our.write(w)
+		w.our.write(w)
+		w.karmada.advance(w)
+		w.karmada.step(w, false)
+		w.recreator.step(w)
+		if err := w.lie(); err != nil {
+			return err
+		}
+	}
+	last := w.versions[w.latest()]
+	if proof, _ := EvidenceOf(last); proof != Confirmed || w.member != w.desired() {
+		return fmt.Errorf("stuck: %s is %s, wanted is %s, the member has %s", render.Revision(last), proof, w.desired(), w.member)
+	}
+	written := len(w.versions)
+	for range 20 {
+		w.our.advance(w)
+		w.our.decide(w)
+		w.our.write(w)
+		w.our.write(w)
+	}
+	if len(w.versions) != written {
+		return fmt.Errorf("%d writes although all was right", len(w.versions)-written)
+	}
+	return nil
+}
+
+// us is the controller: it sees its own writes at once, others' later.
+type us struct {
+	seen    int
+	base    int
+	pending []func(w *world, base int) (*workv1alpha1.Work, bool)
+}
+
+// crash forgets what was decided; a new process begins with all there is.
+func (u *us) crash(w *world) { u.pending, u.seen = nil, w.latest() }
+
+func (u *us) advance(w *world) { u.seen = min(u.seen+1, w.latest()) }
+
+func (u *us) decide(w *world) {
+	if len(u.pending) > 0 {
+		return
+	}
+	w.now = w.now.Add(time.Second)
+	observed := &Observed{
+		Now: w.now, Resource: Resource{Revision: w.desired()},
+		Clusters: map[string]Cluster{"member": w.cluster()},
+	}
+	work := w.versions[u.seen]
+	target := render.Target{Cluster: "member", ReadySince: w.cluster().ReadySince}
+	write, needed := planWrite(observed, target, observed.Resource.On("member"), claimed(work))
+	if !needed {
+		return
+	}
+	u.base = u.seen
+	revision := w.desired()
+	if write.Reset {
+		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
+			reset := w.versions[base].DeepCopy()
+			reset.Status.Conditions = ResetConditions(reset, time.Unix(0, 0))
+			return reset, w.put(base, reset)
+		})
+	}
+	if write.Nudge || write.Update {
+		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
+			updated := w.versions[base].DeepCopy()
+			render.Claim(updated, render.Owner{}, target)
+			if write.Nudge {
+				updated.Spec.SuspendDispatching = render.Nudged(updated)
+				maps.Copy(updated.Annotations, write.AllNotes())
+			} else {
+				setRevision(updated, revision)
+			}
+			return updated, w.put(base, updated)
+		})
+	}
+}
+
+// write carries out the next of the decided writes.
+func (u *us) write(w *world) {
+	if len(u.pending) == 0 {
+		return
+	}
+	if _, ok := u.pending[0](w, u.base); !ok {
+		u.pending = nil
+		return
+	}
+	u.pending = u.pending[1:]
+	u.base = w.latest()
+	u.seen = max(u.seen, u.base)
+}
+
+// claimed is a Work whose metadata is as it should be, so that decisions are
+// about its content.
+func claimed(work *workv1alpha1.Work) *workv1alpha1.Work {
+	copied := work.DeepCopy()
+	render.Claim(copied, render.Owner{}, render.Target{})
+	return copied
+}
+
+func setRevision(work *workv1alpha1.Work, revision string) {
+	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte("revision " + revision + " 0")}}}
+}
+
+// karmada is the execution controller of Karmada v1.18, step by step.
+type karmada struct {
+	seen   int
+	queued bool
+	phase  phase
+	tries  int
+	work   *workv1alpha1.Work
+	result metav1.ConditionStatus
+}
+
+type phase int
+
+const (
+	idle phase = iota
+	dispatching
+	applying
+	recording
+)
+
+// advance lets the cache see one more version; a new generation is queued.
+func (k *karmada) advance(w *world) {
+	if k.seen == w.latest() {
+		return
+	}
+	k.seen++
+	if w.versions[k.seen].Generation != w.versions[k.seen-1].Generation {
+		k.queued = true
+	}
+}
+
+// step carries the attempt under way on, or begins one.
+func (k *karmada) step(w *world, fails bool) {
+	switch k.phase {
+	case idle:
+		if k.queued {
+			k.queued = false
+			k.work, k.phase, k.tries = w.versions[k.seen], dispatching, 0
+		}
+	case dispatching:
+		if meta.IsStatusConditionTrue(k.work.Status.Conditions, workv1alpha1.WorkDispatching) {
+			k.phase = applying
+			return
+		}
+		k.record(w, metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}, applying)
+	case applying:
+		k.result = metav1.ConditionFalse
+		if !fails {
+			w.member = render.Revision(k.work)
+			w.recreator.missing = false
+			k.result = metav1.ConditionTrue
+		}
+		k.phase, k.tries = recording, 0
+	case recording:
+		k.record(w, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: k.result, Reason: "Attempted"}, idle)
+		if k.phase == idle && k.result == metav1.ConditionFalse {
+			k.queued = true
+		}
+	}
+}
+
+// record writes a condition the way Karmada does: onto what its cache has,
+// not at all when the cache has it already, five times over on a conflict.
+func (k *karmada) record(w *world, condition metav1.Condition, next phase) {
+	cached := w.versions[k.seen].DeepCopy()
+	meta.SetStatusCondition(&cached.Status.Conditions, condition)
+	same := slices.EqualFunc(cached.Status.Conditions, w.versions[k.seen].Status.Conditions, func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
+	})
+	if same || w.put(k.seen, cached) {
+		k.work, k.phase = cached, next
+		return
+	}
+	if k.tries++; k.tries == 5 {
+		k.phase, k.queued = idle, true
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	applied := func(status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: workv1alpha1.WorkApplied, Status: status}
+	}
+	dispatching := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}
+	suspended := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionFalse}
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		want       evidence
+	}{
+		"nothing reported":              {nil, pending},
+		"attempt begun":                 {[]metav1.Condition{dispatching}, pending},
+		"applied after the attempt":     {[]metav1.Condition{dispatching, applied(metav1.ConditionTrue)}, Confirmed},
+		"applied, suspended since":      {[]metav1.Condition{suspended, applied(metav1.ConditionTrue)}, Confirmed},
+		"refused":                       {[]metav1.Condition{dispatching, applied(metav1.ConditionFalse)}, Refused},
+		"refused by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionFalse)}, Refused},
+		"applied by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionTrue)}, premature},
+		"older attempt, then a new one": {[]metav1.Condition{applied(metav1.ConditionTrue), dispatching}, ambiguous},
+		"unknown":                       {[]metav1.Condition{dispatching, applied(metav1.ConditionUnknown)}, pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: tc.conditions}}
+			if got, _ := EvidenceOf(work); got != tc.want {
+				t.Errorf("evidenceOf() = %s, want %s", got, tc.want)
+			}
+			work.Status.Conditions = ResetConditions(work, now)
+			if got, _ := EvidenceOf(work); got != pending || WantsReset(work) || !attemptMissing(work) {
+				t.Errorf("resetConditions() leaves %v", work.Status.Conditions)
+			}
+			work.Generation++
+			if attemptMissing(work) {
+				t.Error("a spec written after the reset is attempted without more ado")
+			}
+		})
+	}
+}
+
+// recreator is the work status controller of Karmada v1.18, as far as it re-creates
+// what is deleted on the member. It reads the same cache as the execution controller.
+type recreator struct {
+	missing bool
+	phase   phase
+	work    *workv1alpha1.Work
+}
+
+// deleted takes the object off the member.
+func (r *recreator) deleted(w *world) {
+	if r.phase == idle && w.member != "" {
+		r.missing, r.phase, r.work = true, applying, w.versions[w.karmada.seen]
+	}
+}
+
+// step creates the object from the Work that was read when it was deleted, unless
+// it is there, and records that in any case.
+func (r *recreator) step(w *world) {
+	switch r.phase {
+	case applying:
+		if r.missing {
+			w.member, r.missing = render.Revision(r.work), false
+		}
+		r.phase = recording
+	case recording:
+		cached := w.versions[w.karmada.seen].DeepCopy()
+		meta.SetStatusCondition(&cached.Status.Conditions, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: reasonRecreated})
+		if w.put(w.karmada.seen, cached) {
+			r.phase = idle
+		}
+	}
+}
+
+func TestNudged(t *testing.T) {
+	for _, before := range []*bool{nil, ptr.To(false), ptr.To(true)} {
+		work := &workv1alpha1.Work{Spec: workv1alpha1.WorkSpec{SuspendDispatching: before}}
+		if after := render.Nudged(work); equality.Semantic.DeepEqual(before, after) || ptr.Deref(after, false) {
+			t.Errorf("Nudged() = %v for %v, want another value that does not suspend", after, before)
+		}
+	}
+}
+
+// TestCrashBetweenResetAndUpdate: a confirmation was taken back for content
+// that is not wanted any more when the controller is there again.
+func TestCrashBetweenResetAndUpdate(t *testing.T) {
+	world := newWorld()
+	if err := world.settle(); err != nil {
+		t.Fatal(err)
+	}
+	world.content = 1
+	world.our.decide(world)
+	world.our.write(world)
+	world.our.crash(world)
+	world.content = 0
+	if err := world.settle(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,175 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+const (
+	// GenerationTime is how long a report is awaited whose generation exceeds the
+	// floor. It never comes when the member's API server keeps what it had, because
+	// it takes the change for another way to say the same.
+	GenerationTime = 10 * time.Second
+	// reportTime is how long a report is awaited that differs from the one before,
+	// of kinds that do not count generations in their report. Many changes leave
+	// such a report as it is.
+	reportTime = 2 * time.Second
+
+	generationFloor = "generation "
+	reportFloor     = "report "
+)
+
+// workloads are the kinds whose report carries the generation of the member's
+// object, beside that of the template.
+var workloads = map[schema.GroupKind]bool{
+	{Group: appsv1.GroupName, Kind: "Deployment"}:  true,
+	{Group: appsv1.GroupName, Kind: "StatefulSet"}: true,
+	{Group: appsv1.GroupName, Kind: "DaemonSet"}:   true,
+	{Group: appsv1.GroupName, Kind: "ReplicaSet"}:  true,
+}
+
+// NextFloor is the floor of what is written into a Work next; empty when the kind
+// needs none.
+func NextFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupVersionKind, hasHealth func() bool) string {
+	report := reportOn(live)
+	before, unresolved := int64(0), false
+	if floor := live.Annotations[propagationv1alpha1.HealthFloorAnnotation]; floor != "" && !isSettled(observed, live) {
+		before, unresolved = generationIn(floor)
+	}
+	if generation, reported := memberGeneration(report); reported {
+		template, _ := render.ReportedGeneration(report)
+		switch {
+		case unresolved && generation <= before:
+			// What was written last is still to be reported, and counts one more.
+			return generationFloor + strconv.FormatInt(before+1, 10)
+		case template != render.TemplateGeneration(live):
+			return generationFloor + strconv.FormatInt(generation+1, 10)
+		}
+		return generationFloor + strconv.FormatInt(generation, 10)
+	}
+	switch {
+	case render.TemplateGeneration(live) == 0:
+		return ""
+	case report == nil && workloads[kind.GroupKind()]:
+		// The member may have created the object from what the Work holds.
+		return generationFloor + strconv.FormatInt(before+1, 10)
+	case hasHealth():
+		return reportFloor + digest(report)
+	}
+	return ""
+}
+
+// healthSettles tells for how long the health that a cluster reports of a Work is
+// not trusted, because the report may be on the content before; 0 when it is.
+func healthSettles(observed *Observed, work *workv1alpha1.Work) time.Duration {
+	floor, marked := work.Annotations[propagationv1alpha1.HealthFloorAnnotation]
+	if !marked || exceeds(reportOn(work), floor) || isSettled(observed, work) {
+		return 0
+	}
+	proof, applied := EvidenceOf(work)
+	if proof != Confirmed {
+		return 0
+	}
+	bound := reportTime
+	if _, counts := generationIn(floor); counts {
+		bound = GenerationTime
+	}
+	return remaining(observed.Now, awaitedSince(observed, work, applied), bound)
+}
+
+// awaitedSince is since when a report on the present content of a confirmed Work is
+// awaited. That is when our own status first said so, by our own clock, whatever
+// clock a member has. The status of many clusters may have no row that tells.
+func awaitedSince(observed *Observed, work *workv1alpha1.Work, applied *metav1.Condition) time.Time {
+	row := observed.rowBefore(render.ClusterOf(work.Namespace))
+	switch {
+	case row != nil && row.Applied == metav1.ConditionTrue && row.Revision == render.Revision(work):
+		return row.LastTransitionTime.Time
+	case row != nil:
+		return observed.Now
+	case applied.LastTransitionTime.After(observed.Now):
+		return time.Time{}
+	}
+	return applied.LastTransitionTime.Time
+}
+
+// isSettled reports whether the status has said of the content of a Work how healthy
+// it is: what was believed once stays believed, also after a restart.
+func isSettled(observed *Observed, work *workv1alpha1.Work) bool {
+	row := observed.rowBefore(render.ClusterOf(work.Namespace))
+	return row != nil && row.Applied == metav1.ConditionTrue && row.Revision == render.Revision(work) &&
+		row.Health != propagationv1alpha1.HealthUnknown
+}
+
+// exceeds reports whether a report is on content that was written after a floor.
+func exceeds(report *workv1alpha1.ManifestStatus, floor string) bool {
+	if least, counts := generationIn(floor); counts {
+		generation, reported := memberGeneration(report)
+		return reported && generation > least
+	}
+	return reportFloor+digest(report) != floor
+}
+
+// generationIn reads the generation in a floor, if that is what it holds.
+func generationIn(floor string) (int64, bool) {
+	number, found := strings.CutPrefix(floor, generationFloor)
+	generation, err := strconv.ParseInt(number, 10, 64)
+	return generation, found && err == nil
+}
+
+// reportOn is what the cluster reports on a Work; nil when it reports nothing.
+func reportOn(work *workv1alpha1.Work) *workv1alpha1.ManifestStatus {
+	if len(work.Status.ManifestStatuses) == 0 {
+		return nil
+	}
+	return &work.Status.ManifestStatuses[0]
+}
+
+func memberGeneration(report *workv1alpha1.ManifestStatus) (int64, bool) {
+	if report == nil {
+		return 0, false
+	}
+	return render.MemberGeneration(report)
+}
+
+// digest is a hash of a report.
+func digest(report *workv1alpha1.ManifestStatus) string {
+	if report == nil {
+		return "none"
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s ", report.Health)
+	if report.Status != nil {
+		sum.Write(report.Status.Raw)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}

@@ -1,0 +1,38 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"time"
+)
+
+// Outcome is what became of a plan, cluster by cluster.
+type Outcome struct {
+	// Failures are the writes that the API server refused.
+	Failures map[string]error
+	// Holders says who holds a Work that was to be created.
+	Holders map[string]string
+	// Homeless means that a cluster has no execution namespace yet.
+	Homeless bool
+	// Retry means that something was not as observed: look again at once.
+	Retry bool
+	// Due is when the first of the refused writes is tried again; the zero time
+	// when none was refused.
+	Due time.Time
+	// Unwritten are the clusters whose Write has not been made.
+	Unwritten map[string]bool
+}

@@ -1,0 +1,186 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+const (
+	// settleTime bounds how long the deletion of a fresh Work waits until the
+	// member's object is known to be visible to Karmada.
+	settleTime = 10 * time.Second
+	// releaseTime is how long Karmada gets to let go of a Work whose object is to
+	// stay on the member, and once more after a nudge. It takes well under a
+	// second, or forever.
+	releaseTime = 3 * time.Second
+	// restoreDelay is how long after somebody else has deleted a Work it is
+	// restored. It exceeds the interval at which karmadactl unregister looks.
+	restoreDelay = 3 * time.Second
+	// KindPoll is how often an unknown kind is looked for, beside the watch on
+	// CustomResourceDefinitions, which does not see aggregated APIs.
+	KindPoll = 15 * time.Second
+)
+
+// Plan is what has to be done.
+type Plan struct {
+	// AddFinalizer comes before all else.
+	AddFinalizer bool
+	// Writes are creations and changes of Works, one per cluster at most.
+	Writes []Write
+	// Removals are done once the Writes for the same cluster have been.
+	Removals []Removal
+	// HeldBack says, by cluster, what the API server has refused a moment ago and
+	// is not tried again yet.
+	HeldBack map[string]error
+	// RemoveFinalizer lets the object go.
+	RemoveFinalizer bool
+	// Abandoned are the clusters left behind by letting it go.
+	Abandoned []string
+	// Wait is when to look again although nothing that is watched changes; 0
+	// when there is no need.
+	Wait time.Duration
+}
+
+// group puts writes next to each other that write the same, so that it is
+// rendered once.
+func (p *Plan) group() {
+	slices.SortStableFunc(p.Writes, func(a, b Write) int { return strings.Compare(a.Rendering.Variant, b.Rendering.Variant) })
+}
+
+func (p *Plan) wait(duration time.Duration) { p.Wait = Sooner(p.Wait, duration) }
+
+// Sooner returns the shorter of two times to wait, of which 0 and less mean that
+// there is no need to look again.
+func Sooner(one, other time.Duration) time.Duration {
+	if other > 0 && (one == 0 || other < one) {
+		return other
+	}
+	return one
+}
+
+// NewPlan decides what has to be done. It is pure: it reads nothing but its
+// argument.
+func NewPlan(observed *Observed) *Plan {
+	plan := &Plan{}
+	if observed.Deleting {
+		planDeletion(observed, plan)
+		return plan
+	}
+	if observed.Resource.Problem != nil {
+		plan.wait(observed.Resource.Problem.Poll)
+	} else {
+		plan.wait(observed.Resource.Poll)
+		plan.AddFinalizer = !observed.HasFinalizer
+		for _, target := range observed.Targets {
+			planTarget(observed, plan, target)
+		}
+	}
+	for _, key := range observed.surplus() {
+		if mayGo(observed, plan, key) {
+			planRemoval(observed, plan, key)
+		}
+	}
+	plan.group()
+	return plan
+}
+
+// planTarget decides what the Work of one cluster needs.
+func planTarget(observed *Observed, plan *Plan, target render.Target) {
+	if _, held := observed.Holders[target.Cluster]; held {
+		plan.wait(observed.ConflictPoll)
+		return
+	}
+	cluster, rendering := observed.Clusters[target.Cluster], observed.Resource.On(target.Cluster)
+	if !cluster.Exists || cluster.Terminating {
+		// A terminating cluster's execution namespace may not get new Works, and
+		// what is in it is on its way out.
+		return
+	}
+	work := observed.Work(target.Cluster)
+	if denial, denied := observed.Denials[target.Cluster]; denied {
+		plan.wait(denial.Wait)
+		planDenied(observed, plan, target, work)
+		return
+	}
+	if rendering.Reason != "" {
+		// What the cluster has stays until this is mended.
+		if !rendering.Retry.IsZero() {
+			plan.wait(max(rendering.Retry.Sub(observed.Now), time.Millisecond))
+		}
+		return
+	}
+	target.Overrides = rendering.Overrides
+	planWork(observed, plan, target, rendering, work)
+}
+
+// write adds a write, unless the API server has refused the same a moment ago.
+func (p *Plan) write(observed *Observed, write Write) {
+	if !p.holdsBack(observed, write.Target.Cluster, write.Slot(), write.What(observed)) {
+		p.Writes = append(p.Writes, write)
+	}
+}
+
+// remove adds a removal, unless the API server has refused one a moment ago.
+func (p *Plan) remove(observed *Observed, removal Removal) {
+	if !p.holdsBack(observed, removal.Cluster, removal.Slot(), removal.What()) {
+		p.Removals = append(p.Removals, removal)
+	}
+}
+
+// Slots are those of all that is to be written or removed.
+func (p *Plan) Slots() map[string]bool {
+	slots := make(map[string]bool, len(p.Writes)+len(p.Removals))
+	for i := range p.Writes {
+		slots[p.Writes[i].Slot()] = true
+	}
+	for i := range p.Removals {
+		slots[p.Removals[i].Slot()] = true
+	}
+	return slots
+}
+
+// holdsBack reports whether the API server has refused something a moment ago,
+// and notes it.
+func (p *Plan) holdsBack(observed *Observed, cluster, slot, what string) bool {
+	setback, found := observed.Setbacks[slot]
+	if !found || setback.What != what || !setback.Until.After(observed.Now) {
+		return false
+	}
+	if p.HeldBack == nil {
+		p.HeldBack = map[string]error{}
+	}
+	p.HeldBack[cluster] = setback.Err
+	p.wait(setback.Until.Sub(observed.Now))
+	return true
+}
+
+// restores tells how long a Work that somebody else has deleted is not
+// restored; 0 when there is none. karmadactl unregister deletes the Works of a
+// pull cluster before it deletes the Cluster, and gives up unless it finds, in
+// one of its looks a second apart, that none is left.
+func restores(observed *Observed, cluster string) time.Duration {
+	at, lost := observed.Lost[cluster]
+	if !lost {
+		return 0
+	}
+	return max(0, at.Add(restoreDelay).Sub(observed.Now))
+}

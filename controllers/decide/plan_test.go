@@ -1,0 +1,495 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// The scene: DirectPropagation shop/web sends Deployment web to clusters.
+var (
+	now   = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	owner = render.Owner{Kind: "DirectPropagation", Namespace: "shop", Name: "web", UID: "ours"}
+)
+
+const (
+	current = "c0ffee"
+	older   = "0ddba11"
+	since   = "2026-01-01T10:00:00Z"
+)
+
+var readyCluster = Cluster{Exists: true, Ready: true, ReadySince: since, API: clusterv1alpha1.APIEnabled}
+
+// sceneOption changes a scene.
+type sceneOption func(*Observed)
+
+// scene observes shop/web, which names the given clusters, all Ready and
+// without a Work.
+func scene(clusters []string, options ...sceneOption) *Observed {
+	spec := &propagationv1alpha1.PropagationSpec{
+		Resource:           propagationv1alpha1.ResourceReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+		ConflictResolution: propagationv1alpha1.ConflictAbort,
+	}
+	observed := &Observed{
+		Now: now, Owner: owner, Generation: 1, Spec: spec, HasFinalizer: true,
+		Status:   &propagationv1alpha1.PropagationStatus{},
+		Resource: Resource{Revision: current},
+		Clusters: map[string]Cluster{}, Holders: map[string]string{},
+		Works: map[types.NamespacedName]*workv1alpha1.Work{}, ConflictPoll: 3 * time.Second,
+	}
+	for _, name := range clusters {
+		spec.Clusters = append(spec.Clusters, propagationv1alpha1.TargetCluster{Name: name})
+		observed.Clusters[name] = readyCluster
+	}
+	for _, option := range options {
+		option(observed)
+	}
+	if !observed.Deleting {
+		observed.Target()
+	}
+	return observed
+}
+
+// on puts a Work of the resource on a cluster.
+func on(cluster string, change ...func(*workv1alpha1.Work)) sceneOption {
+	return func(observed *Observed) {
+		work := liveWork(observed, cluster, "web", change...)
+		observed.Works[types.NamespacedName{Namespace: work.Namespace, Name: work.Name}] = work
+	}
+}
+
+func liveWork(observed *Observed, cluster, resource string, change ...func(*workv1alpha1.Work)) *workv1alpha1.Work {
+	key := render.WorkKey(cluster, observed.Spec.Resource.Kind, owner.Namespace, resource)
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, UID: types.UID("uid-" + cluster + resource),
+		CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+	}}
+	render.Claim(work, owner, render.Target{Cluster: cluster, ReadySince: since})
+	setRevision(work, current)
+	for _, apply := range change {
+		apply(work)
+	}
+	return work
+}
+
+func cluster(name string, state Cluster) sceneOption {
+	return func(observed *Observed) { observed.Clusters[name] = state }
+}
+
+func problem(problem Problem) sceneOption {
+	return func(observed *Observed) { observed.Resource = Resource{Problem: &problem} }
+}
+
+func deleting(observed *Observed) { observed.Deleting = true }
+
+func preserving(observed *Observed) { observed.Spec.PreserveResourcesOnDeletion = ptr.To(true) }
+
+func suspended(observed *Observed) { observed.Spec.Suspension.Dispatching = ptr.To(true) }
+
+// Changes of a live Work.
+func revision(revision string) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) { setRevision(work, revision) }
+}
+
+func conditions(conditions ...metav1.Condition) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) { work.Status.Conditions = conditions }
+}
+
+func reports(health workv1alpha1.ResourceHealth) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) {
+		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Health: health}}
+	}
+}
+
+func terminating(at time.Time) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) { work.DeletionTimestamp = ptr.To(metav1.NewTime(at)) }
+}
+
+func annotated(key, value string) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) { work.Annotations[key] = value }
+}
+
+// attempted notes on a Work that it has been attempted afresh.
+func attempted(count int, at time.Time) func(*workv1alpha1.Work) {
+	return annotated(propagationv1alpha1.AttemptsAnnotation, attempts{count: count - 1}.next(at))
+}
+
+func refusedAt(at time.Time) func(*workv1alpha1.Work) {
+	condition := failed
+	condition.LastTransitionTime = metav1.NewTime(at)
+	return conditions(dispatched, condition)
+}
+
+// payload replaces what a compact Work keeps of its manifest behind the revision:
+// the generation and the UID of the template, and the identity with its flags.
+func payload(words string) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) {
+		work.Spec.Workload.Manifests[0].Raw = []byte("revision " + current + " " + words)
+	}
+}
+
+// ofUID is a template with a UID, and a revision that depends on it.
+func ofUID(uid types.UID) sceneOption {
+	return func(observed *Observed) {
+		observed.Resource.UID = uid
+		if uid == "u1" {
+			observed.Resource.Revision = older
+		}
+	}
+}
+
+func asking(retry string) sceneOption { return func(observed *Observed) { observed.Retry = retry } }
+
+// setback is a write that the API server has refused.
+func setback(slot, what string, until time.Time) sceneOption {
+	return func(observed *Observed) {
+		observed.Setbacks = map[string]Setback{slot: {What: what, Until: until, Err: errors.New("not welcome")}}
+	}
+}
+
+// here is the identity of the named Deployment, elsewhere that of one in another group.
+var (
+	here      = render.Identity(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "web")
+	elsewhere = render.Identity(schema.GroupKind{Group: "example.org", Kind: "Deployment"}, "web")
+)
+
+var (
+	dispatched = metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}
+	applied    = metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}
+	failed     = metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, Message: "denied by quota", LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}
+
+	isConfirmed = conditions(dispatched, applied)
+	isRefused   = conditions(dispatched, failed)
+	isHealthy   = reports(workv1alpha1.ResourceHealthy)
+	isRecreated = conditions(dispatched, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: reasonRecreated})
+	isInvalid   = conditions(dispatched, metav1.Condition{
+		Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+		Message: `Failed to apply all manifests (0/1): Deployment.apps "web" is invalid: spec.selector: Invalid value: field is immutable`,
+	})
+)
+
+// steps writes a plan down in words.
+func steps(plan *Plan) []string {
+	var words []string
+	if plan.AddFinalizer {
+		words = append(words, "add the finalizer")
+	}
+	for _, write := range plan.Writes {
+		verb := map[bool]string{true: "create", false: "update"}[write.Live == nil]
+		switch {
+		case write.Reset && write.Nudge:
+			verb = "reset and nudge"
+		case write.Reset && write.Update:
+			verb = "reset and update"
+		case write.Reset:
+			verb = "reset"
+		case write.Nudge:
+			verb = "nudge"
+		case write.Superseded:
+			verb = "mark superseded on"
+		}
+		words = append(words, verb+" "+write.Target.Cluster)
+	}
+	for _, removal := range plan.Removals {
+		verb := map[bool]string{true: "release", false: "delete"}[removal.Release]
+		if removal.Nudge {
+			verb = "nudge the deletion on"
+		}
+		if removal.Preserve != nil {
+			verb = fmt.Sprintf("preserve=%t and %s", *removal.Preserve, verb)
+		}
+		words = append(words, verb+" "+removal.Cluster)
+	}
+	if plan.RemoveFinalizer {
+		words = append(words, "remove the finalizer")
+	}
+	for _, name := range plan.Abandoned {
+		words = append(words, "abandon "+name)
+	}
+	if plan.Wait > 0 {
+		words = append(words, "look again in "+plan.Wait.String())
+	}
+	return words
+}
+
+func TestNewPlan(t *testing.T) {
+	one, two := []string{"member1"}, []string{"member1", "member2"}
+	lost := Cluster{Exists: true, ReadySince: since}
+	regained := Cluster{Exists: true, Ready: true, ReadySince: "2026-01-01T11:00:00Z"}
+	fresh := func(work *workv1alpha1.Work) { work.CreationTimestamp = metav1.NewTime(now.Add(-time.Second)) }
+	preserve := func(work *workv1alpha1.Work) { work.Spec.PreserveResourcesOnDeletion = ptr.To(true) }
+	withFinalizer := func(work *workv1alpha1.Work) { work.Finalizers = []string{util.ExecutionControllerFinalizer} }
+	for name, tc := range map[string]struct {
+		observed *Observed
+		want     []string
+	}{
+		"nothing is there yet":              {scene(two, func(o *Observed) { o.HasFinalizer = false }), []string{"add the finalizer", "create member1", "create member2"}},
+		"all is right":                      {scene(two, on("member1", isConfirmed, isHealthy), on("member2", isConfirmed)), nil},
+		"written, not confirmed":            {scene(one, on("member1")), nil},
+		"the resource changed":              {scene(two, on("member1", isConfirmed, revision(older)), on("member2", isConfirmed)), []string{"reset and update member1"}},
+		"changed before the first attempt":  {scene(one, on("member1", revision(older))), []string{"update member1"}},
+		"the payload was edited by hand":    {scene(one, on("member1", isConfirmed, revision(""))), []string{"reset and update member1"}},
+		"our label was removed by hand":     {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Labels = nil })), []string{"update member1"}},
+		"Karmada's finalizer was removed":   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Finalizers = nil })), []string{"update member1"}},
+		"the Work is deleted by hand":       {scene(one, on("member1", isConfirmed, terminating(now))), nil},
+		"a True of an older attempt":        {scene(one, on("member1", conditions(applied))), []string{"reset member1"}},
+		"a True of an unknown attempt":      {scene(one, on("member1", conditions(applied, dispatched))), []string{"reset and nudge member1"}},
+		"reset, and then nothing written":   {scene(one, on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
+		"contact regained, not confirmed":   {scene(one, cluster("member1", regained), on("member1")), []string{"nudge member1"}},
+		"contact regained, confirmed":       {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
+		"contact regained, suspended":       {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+		"no contact, the resource changed":  {scene(one, cluster("member1", lost), on("member1", isConfirmed, revision(older))), []string{"reset and update member1"}},
+		"a fresh refusal":                   {scene(one, on("member1", conditions(dispatched, metav1.Condition{Type: failed.Type, Status: failed.Status, LastTransitionTime: metav1.NewTime(now)}))), []string{"look again in 2s"}},
+		"suspension begins":                 {scene(one, suspended, on("member1", isConfirmed)), []string{"update member1"}},
+		"suspension ends":                   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), []string{"update member1"}},
+		"preservation begins":               {scene(one, preserving, on("member1", isConfirmed)), []string{"update member1"}},
+		"cluster not registered":            {scene(one, cluster("member1", Cluster{})), nil},
+		"cluster terminating":               {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})), nil},
+		"cluster terminating, stale Work":   {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true}), on("member1", revision(older))), nil},
+		"kind not enabled there":            {scene(two, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), []string{"create member2"}},
+		"enablement not known":              {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIUnknown})), []string{"create member1"}},
+		"deleted by somebody else":          {scene(two, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), []string{"create member2", "look again in 2s"}},
+		"deleted by somebody else long ago": {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Hour)} }), []string{"create member1"}},
+		"overrides that fail": {scene(two, func(o *Observed) {
+			o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "OverrideFailed"}}
+		}), []string{"create member2"}},
+		"an interpreter that fails": {scene(two, func(o *Observed) {
+			o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "RenderFailed", Retry: now.Add(30 * time.Second)}}
+		}), []string{"create member2", "look again in 30s"}},
+		"a cluster of its own":                      {scene(two, on("member1"), on("member2"), func(o *Observed) { o.Resource.Renderings = map[string]*Rendering{"member1": {Revision: older}} }), []string{"update member1"}},
+		"somebody else holds it":                    {scene(two, func(o *Observed) { o.Holders["member1"] = "ResourceBinding shop/web-deployment" }), []string{"create member2", "look again in 3s"}},
+		"cluster taken off the list":                {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
+		"taken off, and preserved":                  {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},
+		"taken off before it settled":               {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
+		"taken off, out of reach":                   {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", lost)), []string{"delete member2"}},
+		"resource missing":                          {scene(two, problem(Problem{}), on("member1", isConfirmed)), nil},
+		"resource missing, cluster removed":         {scene(one, problem(Problem{}), on("member1", isConfirmed), on("member2", isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
+		"kind unknown":                              {scene(one, problem(Problem{Poll: KindPoll}), on("member1")), []string{"look again in 15s"}},
+		"deleting":                                  {scene(nil, deleting, on("member1", isHealthy), cluster("member1", readyCluster)), []string{"delete member1"}},
+		"deleting, under way":                       {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), nil},
+		"deleting, contact regained":                {scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
+		"deleting, contact lost before":             {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", regained)), []string{"look again in 10s"}},
+		"deleting, by a clock that is behind":       {scene(nil, deleting, on("member1", terminating(now.Add(-20*time.Second))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
+		"vanished":                                  {scene(nil, deleting, func(o *Observed) { o.Vanished = true; o.HasFinalizer = false }, on("member1", isHealthy, preserve), cluster("member1", readyCluster)), []string{"delete member1"}},
+		"deleting, done":                            {scene(nil, deleting), []string{"remove the finalizer"}},
+		"deleting, without our finalizer":           {scene(nil, deleting, func(o *Observed) { o.HasFinalizer = false }), nil},
+		"deleting, out of reach":                    {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", lost)), nil},
+		"deleting, cluster gone":                    {scene(nil, deleting, on("member1", terminating(now))), []string{"remove the finalizer"}},
+		"deleting, abandoned":                       {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost)), []string{"remove the finalizer", "abandon member1"}},
+		"abandoned, but one is in reach":            {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost), on("member2", terminating(now)), cluster("member2", readyCluster)), nil},
+		"preserved, and it hangs":                   {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+		"preserved, by a clock that is behind":      {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-4*time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+		"preserved, and not hanging yet":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", readyCluster)), []string{"look again in 3s"}},
+		"preserved, the cluster out of reach":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour))), cluster("member1", lost)), nil},
+		"preserved, nudged a moment ago":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
+		"preserved, by a clock that is ahead":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+		"preserved, nudged by a clock behind":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
+		"preserved, nudged, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-releaseTime))+endingMark)), cluster("member1", readyCluster)), []string{"release member1"}},
+		"preserved, retried before the deletion":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), attempted(1, now.Add(-time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+		"deleted by hand, contact regained":         {scene(one, cluster("member1", regained), on("member1", terminating(now.Add(-90*time.Minute)))), []string{"nudge the deletion on member1"}},
+		"refused a while ago":                       {scene(one, on("member1", isRefused)), []string{"nudge member1"}},
+		"refused, retried a moment ago":             {scene(one, on("member1", isRefused, attempted(2, now.Add(-time.Second)))), []string{"look again in 44s"}},
+		"refused, retried many times":               {scene(one, on("member1", isRefused, attempted(50, now.Add(-time.Minute)))), []string{"look again in 4m0s"}},
+		"refused, retried and due":                  {scene(one, on("member1", isRefused, attempted(50, now.Add(-5*time.Minute)))), []string{"nudge member1"}},
+		"refused anew after a retry":                {scene(one, on("member1", refusedAt(now.Add(-3*time.Second)), attempted(50, now.Add(-time.Minute)))), []string{"look again in 2s"}},
+		"refused by a clock that is ahead":          {scene(one, on("member1", refusedAt(now.Add(time.Hour)), attempted(1, now.Add(-10*time.Second)))), []string{"look again in 5s"}},
+		"refused, the cluster out of reach":         {scene(one, cluster("member1", lost), on("member1", isRefused)), nil},
+		"refused, suspended":                        {scene(one, suspended, on("member1", isRefused, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+		"a retry is asked for":                      {scene(one, asking("now"), on("member1", isRefused, attempted(50, now))), []string{"nudge member1"}},
+		"a retry was asked for and made":            {scene(one, asking("now"), on("member1", isRefused, attempted(2, now.Add(-time.Second)), annotated(propagationv1alpha1.RetryAnnotation, "now"))), []string{"look again in 44s"}},
+		"a retry is asked for, all is right":        {scene(one, asking("now"), on("member1", isConfirmed)), nil},
+		"re-created on the member":                  {scene(one, on("member1", isRecreated)), []string{"nudge member1"}},
+		"re-created, nudged a moment ago":           {scene(one, on("member1", isRecreated, attempted(1, now.Add(-time.Second)))), []string{"look again in 14s"}},
+		"another object of that name":               {scene(one, on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"delete member1"}},
+		"the same object in another group":          {scene(one, ofUID("u1"), on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"reset and update member1"}},
+		"created anew, and the cluster refuses it":  {scene(one, ofUID("u2"), on("member1", isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"delete member1"}},
+		"created anew, refused, to be preserved":    {scene(one, preserving, ofUID("u2"), on("member1", preserve, isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"preserve=false and delete member1"}},
+		"created anew, refused for another reason":  {scene(one, ofUID("u2"), on("member1", isRefused, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
+		"created anew, the new one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here+"!"), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
+		"created anew, the old one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1!"))), []string{"nudge member1"}},
+		"created anew, and confirmed":               {scene(one, ofUID("u2"), on("member1", isConfirmed, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"mark superseded on member1"}},
+		"invalid, and not created anew":             {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here))), []string{"nudge member1"}},
+		"created anew, the cluster is out of reach": {scene(one, cluster("member1", lost), ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), nil},
+		"a Namespace that Karmada takes over":       {scene(one, func(o *Observed) { o.Resource.ClaimedBy = namespaceSynchronization }, on("member1", isConfirmed, isHealthy)), []string{"delete member1"}},
+		"refused by the API server":                 {scene(two, setback("member1", "write "+current+"  1", now.Add(time.Second))), []string{"create member2", "look again in 1s"}},
+		"refused by the API server, and due":        {scene(two, setback("member1", "write "+current+"  1", now)), []string{"create member1", "create member2"}},
+		"refused by the API server, then changed":   {scene(one, setback("member1", "write "+older+"  1", now.Add(time.Second))), []string{"create member1"}},
+		"a removal that was refused":                {scene(nil, deleting, on("member1", isHealthy), on("member2", isHealthy), cluster("member1", readyCluster), cluster("member2", readyCluster), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"delete member2", "look again in 1s"}},
+		"a refused removal, the cluster gone":       {scene(nil, deleting, on("member1", isHealthy), cluster("member1", Cluster{}), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"look again in 1s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestResourceChangesHands: when another resource is named, the old one stays
+// on a cluster until the new one is about to be written there.
+func TestResourceChangesHands(t *testing.T) {
+	renamed := func(o *Observed) { o.Spec.Resource.Name = "shop" }
+	old := on("member1", isConfirmed, isHealthy)
+	for name, tc := range map[string]struct {
+		observed *Observed
+		want     []string
+	}{
+		"the new one can be written": {scene([]string{"member1"}, old, renamed), []string{"create member1", "delete member1"}},
+		"the new one is missing":     {scene([]string{"member1"}, old, renamed, problem(Problem{})), nil},
+		"somebody holds the new one": {scene([]string{"member1"}, old, renamed, func(o *Observed) { o.Holders["member1"] = "somebody" }), []string{"look again in 3s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// everyScene calls visit with every combination of what a cluster, its Work
+// and the resource can be like.
+func everyScene(visit func(name string, observed *Observed)) {
+	clusters := map[string]Cluster{
+		"ready": readyCluster, "gone": {}, "lost": {Exists: true, ReadySince: since},
+		"regained":    {Exists: true, Ready: true, ReadySince: "2026-01-01T11:00:00Z"},
+		"terminating": {Exists: true, Ready: true, Terminating: true, ReadySince: since},
+		"disabled":    {Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled, ReadySince: since},
+	}
+	works := map[string][]func(*workv1alpha1.Work){
+		"none": nil, "pending": {}, "confirmed": {isConfirmed}, "healthy": {isConfirmed, isHealthy},
+		"unhealthy": {isConfirmed, reports(workv1alpha1.ResourceUnhealthy)}, "refused": {isRefused},
+		"premature": {conditions(applied)}, "ambiguous": {conditions(applied, dispatched)},
+		"old": {revision(older), isConfirmed, isHealthy}, "edited": {revision(""), isConfirmed},
+		"suspended":   {isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) }},
+		"terminating": {isConfirmed, terminating(now)},
+	}
+	resources := map[string]sceneOption{
+		"there": func(*Observed) {}, "missing": problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound}),
+		"unreadable": problem(Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Err: fmt.Errorf("timeout")}),
+		"unknown":    problem(Problem{Reason: propagationv1alpha1.ReasonResourceKindNotFound, Stalled: true}),
+	}
+	intents := map[string]sceneOption{
+		"kept": func(*Observed) {}, "held": func(o *Observed) { o.Holders["member1"] = "somebody" },
+		"suspended": suspended, "preserved": preserving, "deleted": deleting,
+		"withdrawn": func(o *Observed) { o.Spec.Clusters = nil },
+	}
+	for clusterName, state := range clusters {
+		for workName, changes := range works {
+			for resourceName, resource := range resources {
+				for intentName, intent := range intents {
+					work := func(*Observed) {}
+					if workName != "none" {
+						work = on("member1", changes...)
+					}
+					observed := scene([]string{"member1"}, cluster("member1", state), work, resource, intent)
+					visit(fmt.Sprintf("cluster %s, Work %s, resource %s, %s", clusterName, workName, resourceName, intentName), observed)
+				}
+			}
+		}
+	}
+}
+
+// TestNothingIsLost holds every plan against the rules of safety.
+func TestNothingIsLost(t *testing.T) {
+	count := 0
+	everyScene(func(name string, observed *Observed) {
+		count++
+		plan, wanted := NewPlan(observed), len(observed.Targets) > 0
+		state, problem := observed.Clusters["member1"], observed.Resource.Problem
+		switch {
+		case wanted && len(plan.Removals) > 0:
+			t.Errorf("%s: a wanted Work is removed", name)
+		case problem != nil && len(plan.Writes) > 0:
+			t.Errorf("%s: a Work is written without a resource", name)
+		case len(observed.Holders) > 0 && len(plan.Writes) > 0:
+			t.Errorf("%s: somebody else's Work is written", name)
+		case (!state.Exists || state.Terminating) && len(plan.Writes) > 0:
+			t.Errorf("%s: a Work is written for a cluster on its way out", name)
+		case !wanted && len(plan.Writes) > 0:
+			t.Errorf("%s: a Work is written that nobody wants", name)
+		case plan.RemoveFinalizer && state.Exists && !state.Terminating && len(observed.Works) > 0:
+			t.Errorf("%s: the object is let go before its cluster is cleaned up", name)
+		}
+		if slices.ContainsFunc(plan.Removals, func(removal Removal) bool { return removal.Work.UID == "" }) {
+			t.Errorf("%s: a Work is deleted without knowing its UID", name)
+		}
+	})
+	t.Logf("%d scenes", count)
+}
+
+// TestPlansConverge carries every plan out and plans again: what is right then
+// must not be written once more.
+func TestPlansConverge(t *testing.T) {
+	everyScene(func(name string, observed *Observed) {
+		for range 3 {
+			carryOut(observed, NewPlan(observed))
+		}
+		if again := NewPlan(observed); len(again.Writes)+len(again.Removals) > 0 {
+			t.Errorf("%s: still to do after three rounds: %v", name, steps(again))
+		}
+	})
+}
+
+// carryOut does to the scene what a plan does to the API server.
+func carryOut(observed *Observed, plan *Plan) {
+	for _, write := range plan.Writes {
+		key := observed.WorkKey(write.Target.Cluster)
+		if write.Live == nil {
+			observed.Works[key] = liveWork(observed, write.Target.Cluster, observed.Spec.Resource.Name)
+		}
+		work := observed.Works[key]
+		if write.Reset {
+			work.Status.Conditions = ResetConditions(work, now)
+			work.Generation--
+		}
+		if write.Nudge {
+			maps.Copy(work.Annotations, write.AllNotes())
+			work.Generation++
+		}
+		if write.Update {
+			render.Claim(work, observed.Owner, write.Target)
+			setRevision(work, observed.Resource.Revision)
+			work.Spec.SuspendDispatching = &write.Target.Suspend
+			work.Spec.PreserveResourcesOnDeletion = &write.Target.Preserve
+		}
+	}
+	for _, removal := range plan.Removals {
+		if removal.Nudge {
+			maps.Copy(removal.Work.Annotations, removal.Notes)
+			continue
+		}
+		delete(observed.Works, types.NamespacedName{Namespace: removal.Work.Namespace, Name: removal.Work.Name})
+	}
+}

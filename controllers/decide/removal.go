@@ -1,0 +1,177 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"slices"
+	"time"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// Removal deletes a Work.
+type Removal struct {
+	Cluster string
+	Work    *workv1alpha1.Work
+	// Preserve, if set, is written to the Work first: what becomes of the
+	// member's object is decided by the Work that is deleted.
+	Preserve *bool
+	// Nudge makes Karmada attempt the deletion afresh, and leaves Notes.
+	Nudge bool
+	Notes map[string]string
+	// Release drops Karmada's finalizer from a Work that is being deleted,
+	// because Karmada would not: only ever of a Work whose object is to stay.
+	Release bool
+}
+
+// mayGo tells whether the time has come to remove a Work that is not wanted.
+func mayGo(observed *Observed, plan *Plan, key types.NamespacedName) bool {
+	cluster := render.ClusterOf(key.Namespace)
+	if !observed.Targeted(cluster) {
+		return true
+	}
+	wanted := observed.WorkKey(cluster)
+	// The cluster now gets another resource. The old one stays until the Work
+	// of the new one is there, or is about to be written.
+	return observed.Works[wanted] != nil ||
+		slices.ContainsFunc(plan.Writes, func(write Write) bool { return write.Target.Cluster == cluster })
+}
+
+func planDeletion(observed *Observed, plan *Plan) {
+	left := []string{}
+	for _, key := range observed.surplus() {
+		planRemoval(observed, plan, key)
+		cluster := render.ClusterOf(key.Namespace)
+		if state := observed.Clusters[cluster]; state.Exists && !state.Terminating {
+			left = append(left, cluster)
+		}
+	}
+	if len(plan.Removals) > 0 || len(plan.HeldBack) > 0 || !observed.HasFinalizer {
+		return
+	}
+	unreachable := slices.ContainsFunc(left, func(name string) bool { return !observed.Clusters[name].Ready })
+	reachable := slices.ContainsFunc(left, func(name string) bool { return observed.Clusters[name].Ready })
+	if !reachable && (!unreachable || observed.Abandon) {
+		plan.RemoveFinalizer = true
+		plan.Abandoned = slices.Compact(left)
+	}
+}
+
+// planRemoval decides whether a Work can be deleted now.
+func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
+	work := observed.Works[key]
+	cluster := render.ClusterOf(key.Namespace)
+	if work.DeletionTimestamp != nil {
+		planEnd(observed, plan, cluster, work)
+		return
+	}
+	preserve := observed.Keeps(work)
+	if wait := settles(observed, cluster, work); wait > 0 && !preserve {
+		plan.wait(wait)
+		return
+	}
+	removal := Removal{Cluster: cluster, Work: work}
+	if preserve != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+		removal.Preserve = &preserve
+	}
+	plan.remove(observed, removal)
+}
+
+// Keeps reports whether the member's object stays when a Work is deleted. For a
+// dependency, the Work itself records what its requirers asked for.
+func (o *Observed) Keeps(work *workv1alpha1.Work) bool {
+	if !o.Vanished && !o.Owner.Follows() {
+		return ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false)
+	}
+	_, kept := o.Kept[render.ClusterOf(work.Namespace)]
+	return kept || ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
+}
+
+// planEnd sees a deletion of a Work to its end.
+//
+// Karmada backs off, up to 1000 s, from a deletion that the cluster was not
+// Ready for: it is nudged when the cluster is Ready again.
+//
+// A Work whose object is to stay is released when Karmada does not release it: it
+// waits for ever for an object that is missing on the member or that it does not
+// manage (karmada#7463). The second is no rare case: Karmada takes its marks off
+// the object before it takes its finalizer off the Work, and when that second
+// write meets a conflict, it starts over and finds an object without marks. While
+// the cluster is out of reach, nothing is released: the marks would stay on the
+// object, and with them anybody could take it over.
+func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
+	state, nudged := observed.Clusters[cluster], attemptsOf(work)
+	nudge := Removal{Cluster: cluster, Work: work, Nudge: true, Notes: map[string]string{
+		propagationv1alpha1.ClusterReadySinceAnnotation: state.ReadySince,
+		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now) + endingMark,
+	}}
+	if contactRegained(state, work) {
+		// The clocks of a pull cluster and of the API server may differ, so that
+		// nothing but time shows that the deletion hangs.
+		left := remaining(observed.Now, work.DeletionTimestamp.Time, settleTime)
+		if left == 0 || state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
+			plan.remove(observed, nudge)
+			return
+		}
+		plan.wait(left)
+	}
+	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) ||
+		!state.Exists || !state.Ready {
+		return
+	}
+	if !nudged.ending {
+		// Only our own clock tells how long Karmada has had: it runs from this nudge.
+		if left := remaining(observed.Now, work.DeletionTimestamp.Time, releaseTime); left > 0 {
+			plan.wait(left)
+			return
+		}
+		plan.remove(observed, nudge)
+		return
+	}
+	if left := remaining(observed.Now, nudged.at, releaseTime); left > 0 {
+		plan.wait(left)
+		return
+	}
+	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true})
+}
+
+// settles tells how long the deletion of a Work has to wait; 0 when it need
+// not. Karmada looks the object up in its cache of the member, and drops the
+// Work when it finds nothing: deleted too soon after the object was created,
+// the object would stay for ever. A collected status proves that the cache
+// has seen the object.
+func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.Duration {
+	state := observed.Clusters[cluster]
+	proof, applied := EvidenceOf(work)
+	switch {
+	case !state.Exists, state.Terminating, !state.Ready,
+		len(work.Status.ManifestStatuses) > 0,
+		ptr.Deref(work.Spec.SuspendDispatching, false) && proof == pending:
+		return 0
+	}
+	since := work.CreationTimestamp.Time
+	if applied != nil && applied.LastTransitionTime.After(since) && !applied.LastTransitionTime.After(observed.Now) {
+		since = applied.LastTransitionTime.Time
+	}
+	return remaining(observed.Now, since, settleTime)
+}

@@ -1,0 +1,93 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Resource is the state of the named resource.
+type Resource struct {
+	// Problem says why there is no manifest; nil when there is one.
+	Problem *Problem
+	// UID and Version are the resource's.
+	UID     types.UID
+	Version string
+	// Revision is the revision of the manifest that clusters share.
+	Revision string
+	// Renderings are, by cluster, what gets there instead.
+	Renderings map[string]*Rendering
+	// Dependencies are the resources that have to follow it.
+	Dependencies []configv1alpha1.DependentObjectReference
+	// ClaimedBy names the policy that has claimed the resource.
+	ClaimedBy string
+	// Poll is how often to look again because the kind cannot be watched now; 0
+	// for never.
+	Poll time.Duration
+}
+
+// On is what a cluster is to get.
+func (r *Resource) On(cluster string) Rendering {
+	shared := r.Renderings[cluster]
+	if shared == nil {
+		return Rendering{Revision: r.Revision}
+	}
+	special := *shared
+	if special.Field != "" {
+		special.Message = fmt.Sprintf("spec.clusters, %s of %s: %s", special.Field, cluster, special.Message)
+	}
+	return special
+}
+
+// Problem is why nothing can be rendered.
+type Problem struct {
+	Reason  string
+	Message string
+	// Stalled: a user must mend it.
+	Stalled bool
+	// Poll is how often to look again where no watch tells; 0 for never.
+	Poll time.Duration
+	// Err is a failure that may pass, to be tried again with back-off.
+	Err error
+}
+
+// Rendering is what a cluster is to get of a resource. It holds no content: the
+// manifest is rendered again when it is written.
+type Rendering struct {
+	// Variant names what is rendered; empty for what all clusters share.
+	Variant string
+	// Revision is the revision of the manifest.
+	Revision string
+	// Overrides records the override policies that were applied.
+	Overrides map[string]string
+	// Reason and Message say why the cluster can get nothing; empty when it can.
+	Reason, Message string
+	// Field is the field of spec.clusters that the message is about; empty for none.
+	Field string
+	// Retry is when a failure that may pass is tried again; the zero time for
+	// never.
+	Retry time.Time
+}
+
+// IsDue reports whether a failure is to be tried again.
+func (r *Rendering) IsDue(now time.Time) bool {
+	return r != nil && !r.Retry.IsZero() && !now.Before(r.Retry)
+}

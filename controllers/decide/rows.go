@@ -1,0 +1,240 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// row builds the row of a cluster. The message is made fit for the API.
+func row(name string, applied metav1.ConditionStatus, reason, message string) propagationv1alpha1.ClusterStatus {
+	return propagationv1alpha1.ClusterStatus{
+		Name: name, Applied: applied, Health: propagationv1alpha1.HealthUnknown, Reason: reason, Message: legible.ForRow(message),
+	}
+}
+
+// targetRow is the row of a cluster that the spec names.
+func targetRow(observed *Observed, result *Outcome, target render.Target) propagationv1alpha1.ClusterStatus {
+	work := observed.Work(target.Cluster)
+	current := rowOf(observed, result, target, work)
+	// A Work that was not taken up says nothing about what the object sent.
+	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
+		current.Revision = confirmedRevision(work)
+	}
+	return current
+}
+
+func rowOf(observed *Observed, result *Outcome, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	name, cluster, rendering := target.Cluster, observed.Clusters[target.Cluster], observed.Resource.On(target.Cluster)
+	holder := cmp.Or(result.Holders[name], observed.Holders[name])
+	denial, denied := observed.Denials[name]
+	switch {
+	case !cluster.Exists:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound,
+			fmt.Sprintf("no Cluster %s is registered with Karmada; register it, or take it off spec.clusters", name))
+	case cluster.Terminating:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterTerminating, "the cluster is being unregistered from Karmada")
+	case holder != "":
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
+			fmt.Sprintf("%s %s is already propagated to this cluster by %s; it is taken up when that lets go", observed.Spec.Resource.Kind, observed.Spec.Resource.Name, holder))
+	case denied:
+		return row(name, denial.applied(), denial.Reason, denial.Message)
+	case !cluster.Ready:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonClusterNotReady, "Karmada has no contact with the cluster: "+cluster.Message)
+	case rendering.Reason != "":
+		return row(name, metav1.ConditionFalse, rendering.Reason, rendering.Message)
+	case result.Failures[name] != nil:
+		return row(name, unknownUnlessNew(work), propagationv1alpha1.ReasonWriteFailed, result.Failures[name].Error())
+	case work == nil && restores(observed, name) > 0:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
+	case work == nil:
+		return absentRow(observed, cluster, name)
+	case observed.holdsAnother(work):
+		return anotherRow(observed, cluster, name, work)
+	case wasReplaced(work):
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying,
+			"the cluster has the object of the deleted resource and cannot change it into the new one; it is deleted there and created anew")
+	case work.DeletionTimestamp != nil:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
+	}
+	return workRow(observed, target, work)
+}
+
+// wasReplaced reports whether a Work is being deleted so that the cluster gets
+// the object of the resource that was created anew.
+func wasReplaced(work *workv1alpha1.Work) bool {
+	supersedes, replaceable := render.Supersedes(work)
+	return work.DeletionTimestamp != nil && supersedes && replaceable
+}
+
+// anotherRow is the row of a cluster whose Work still holds the resource that
+// was named before.
+func anotherRow(observed *Observed, cluster Cluster, name string, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	if observed.Resource.Problem != nil {
+		return absentRow(observed, cluster, name)
+	}
+	message := "the resource that was named before is removed from the cluster first"
+	if work.DeletionTimestamp == nil {
+		message = "the resource that was named before has the same Work; it is about to be removed from the cluster"
+	}
+	return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, message)
+}
+
+const deletedByOthers = "the Work was deleted by somebody else; it is restored when that is done"
+
+func unknownUnlessNew(work *workv1alpha1.Work) metav1.ConditionStatus {
+	if work == nil {
+		return metav1.ConditionFalse
+	}
+	return metav1.ConditionUnknown
+}
+
+// absentRow is the row of a cluster that has no Work.
+func absentRow(observed *Observed, cluster Cluster, name string) propagationv1alpha1.ClusterStatus {
+	problem := observed.Resource.Problem
+	switch {
+	case problem != nil && (problem.Reason == propagationv1alpha1.ReasonResourceNotFound || problem.Reason == propagationv1alpha1.ReasonForbidden):
+		return row(name, metav1.ConditionFalse, problem.Reason, problem.Message)
+	case problem == nil && cluster.API == clusterv1alpha1.APIDisabled:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonAPINotEnabled,
+			fmt.Sprintf("the cluster does not serve %s %s; install it there", observed.Spec.Resource.APIVersion, observed.Spec.Resource.Kind))
+	default:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the Work is not written yet")
+	}
+}
+
+// workRow is the row of a cluster by what its Work proves.
+func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	name := target.Cluster
+	proof, applied := EvidenceOf(work)
+	if observed.Resource.Problem == nil && render.Revision(work) != observed.Resource.On(name).Revision {
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the current revision is not written yet")
+	}
+	switch {
+	case proof == Confirmed:
+		return confirmedRow(observed, target, work)
+	case target.Suspend:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended, "propagation to the cluster is suspended; the current revision waits")
+	case proof == Refused && refusalSettles(observed.Now, work) == 0:
+		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, refusal(observed, work, applied.Message))
+	case proof == recreated:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the object was deleted on the cluster and Karmada has re-created it; waiting for the cluster to confirm the current revision")
+	default:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "waiting for the cluster to confirm the current revision")
+	}
+}
+
+// confirmedRow is the row of a cluster that has confirmed what its Work says.
+func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	confirmed := row(target.Cluster, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
+	confirmed.Health = healthOf(observed, work)
+	confirmed.Revision = render.Revision(work)
+	switch {
+	case confirmed.Health == propagationv1alpha1.HealthUnhealthy:
+		confirmed.Reason = propagationv1alpha1.ReasonUnhealthy
+		confirmed.Message = legible.ForRow(notHealthy(work))
+	case confirmed.Health == propagationv1alpha1.HealthUnknown:
+		confirmed.Reason = propagationv1alpha1.ReasonHealthUnknown
+		confirmed.Message = "the cluster runs the current revision and has not reported its health yet"
+	case target.Suspend:
+		confirmed.Reason = propagationv1alpha1.ReasonSuspended
+		confirmed.Message = "the cluster runs the current revision; changes do not travel while propagation is suspended"
+	}
+	return confirmed
+}
+
+// removalRows are the rows of clusters that still have to be cleaned up.
+func removalRows(observed *Observed, result *Outcome) []propagationv1alpha1.ClusterStatus {
+	rows, last := []propagationv1alpha1.ClusterStatus{}, ""
+	for _, key := range observed.surplus() {
+		// A named cluster has a row already, that of its new resource.
+		if name := render.ClusterOf(key.Namespace); !observed.Targeted(name) && name != last {
+			rows = append(rows, removalRow(observed, result, key, name))
+			last = name
+		}
+	}
+	return rows
+}
+
+func removalRow(observed *Observed, result *Outcome, key types.NamespacedName, name string) propagationv1alpha1.ClusterStatus {
+	work, cluster := observed.Works[key], observed.Clusters[name]
+	current := row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonRemoving, "the resource is being removed from the cluster")
+	if ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false) {
+		current.Message = "the cluster is being let go; the resource stays on it"
+	}
+	if cluster.Exists && !cluster.Ready && !cluster.Terminating {
+		current.Reason = propagationv1alpha1.ReasonRemovalBlocked
+		current.Message = legible.ForRow("the resource is removed when Karmada reaches the cluster again: " + cluster.Message)
+	}
+	if failure := result.Failures[name]; failure != nil {
+		current.Reason, current.Message = propagationv1alpha1.ReasonWriteFailed, legible.ForRow(failure.Error())
+	}
+	current.Revision = confirmedRevision(work)
+	return current
+}
+
+// saysTheSame reports whether a row is no transition from an older one. The wait
+// for a report on the health of a revision begins anew with each revision.
+func saysTheSame(old, row *propagationv1alpha1.ClusterStatus) bool {
+	return old.Applied == row.Applied && old.Health == row.Health && old.Reason == row.Reason &&
+		(row.Reason != propagationv1alpha1.ReasonHealthUnknown || old.Revision == row.Revision)
+}
+
+func compareRows(a, b propagationv1alpha1.ClusterStatus) int {
+	return cmp.Or(cmp.Compare(ranks[a.Reason], ranks[b.Reason]), strings.Compare(a.Name, b.Name))
+}
+
+// bounded sorts the rows, cuts them to what the API takes, and keeps the time
+// of those that say what they said before.
+func bounded(observed *Observed, rows []propagationv1alpha1.ClusterStatus) (kept []propagationv1alpha1.ClusterStatus, omitted *int32) {
+	slices.SortFunc(rows, compareRows)
+	if over := len(rows) - propagationv1alpha1.MaxClusterRows; over > 0 {
+		omitted = ptr.To(int32(over)) //nolint:gosec // bounded by the schema
+		rows = rows[:propagationv1alpha1.MaxClusterRows]
+	}
+	before := make(map[string]*propagationv1alpha1.ClusterStatus, len(observed.Status.Clusters))
+	for i := range observed.Status.Clusters {
+		before[observed.Status.Clusters[i].Name] = &observed.Status.Clusters[i]
+	}
+	for i := range rows {
+		if old := before[rows[i].Name]; old != nil && saysTheSame(old, &rows[i]) {
+			rows[i].LastTransitionTime = old.LastTransitionTime
+		} else {
+			rows[i].LastTransitionTime = metav1.NewTime(observed.Now).Rfc3339Copy()
+		}
+	}
+	return rows, omitted
+}
+
+// worst returns the row that says most about what is wrong.
+func worst(rows []propagationv1alpha1.ClusterStatus) propagationv1alpha1.ClusterStatus {
+	return slices.MinFunc(rows, compareRows)
+}

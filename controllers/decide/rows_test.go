@@ -1,0 +1,71 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
+	"github.com/karmada-direct/karmada-direct/controllers/legible/legibletest"
+)
+
+// Whatever others say, and wherever it enters, each message of a status is legible
+// and within its bound.
+func TestMessagesOfAStatus(t *testing.T) {
+	names := []string{"member1", "member2"}
+	rapid.Check(t, func(t *rapid.T) {
+		said := legibletest.Hostile().Draw(t, "said")
+		refused := failed
+		refused.Message = said
+		quoted, _ := json.Marshal(said)
+		sick := func(work *workv1alpha1.Work) {
+			isConfirmed(work)
+			work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+				Health: workv1alpha1.ResourceUnhealthy,
+				Status: &runtime.RawExtension{Raw: []byte(`{"conditions":[{"type":"Ready","status":"False","reason":` + string(quoted) + `,"message":` + string(quoted) + `}]}`)},
+			}}
+		}
+		scenes := []*Observed{
+			scene(names, on("member1", conditions(dispatched, refused)), on("member2", sick)),
+			scene(names, cluster("member1", Cluster{Exists: true, Message: said})),
+			scene(names, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: said})),
+			scene(names, problem(Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Message: said, Err: errors.New(said)})),
+			scene(names, problem(Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: said, Stalled: true})),
+			scene(names, func(o *Observed) { o.Holders["member1"] = said }),
+			scene(names, func(o *Observed) {
+				o.Denials = map[string]Denial{"member1": {Reason: propagationv1alpha1.ReasonForbidden, Message: said}}
+			}),
+			scene(nil, deleting, on("member1", terminating(now)), cluster("member1", Cluster{Exists: true, Message: said})),
+		}
+		for _, observed := range scenes {
+			status := statusOf(observed, Outcome{Failures: map[string]error{rapid.SampledFrom(names).Draw(t, "failing"): errors.New(said)}})
+			for _, row := range status.Clusters {
+				legibletest.Check(t, row.Reason, row.Message, propagationv1alpha1.MaxMessageLength)
+			}
+			for _, condition := range status.Conditions {
+				legibletest.Check(t, condition.Type, condition.Message, legible.MaxNote)
+			}
+		}
+	})
+}

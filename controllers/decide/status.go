@@ -1,0 +1,169 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
+)
+
+// NewStatus says what is applied where, after a plan was carried out. It is
+// pure: it reads nothing but its arguments.
+func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.PropagationStatus {
+	status, _ := StatusAndRows(observed, result)
+	return status
+}
+
+// StatusAndRows also returns the rows of all clusters, of which the status has no more
+// than the API takes, the worst first.
+func StatusAndRows(observed *Observed, result *Outcome) (*propagationv1alpha1.PropagationStatus, []propagationv1alpha1.ClusterStatus) {
+	rows := make([]propagationv1alpha1.ClusterStatus, 0, len(observed.Targets))
+	for _, target := range observed.Targets {
+		rows = append(rows, targetRow(observed, result, target))
+	}
+	status := &propagationv1alpha1.PropagationStatus{
+		ObservedGeneration: ptr.To(observed.Generation),
+		Summary:            summarize(rows),
+		Dependencies:       observed.Dependencies,
+	}
+	targets := len(rows)
+	rows = append(rows, removalRows(observed, result)...)
+	if observed.Deleting {
+		status.Summary = summarize(rows)
+	}
+	status.Conditions = conditionsOf(observed, rows[:targets], rows[targets:])
+	status.Clusters, status.Omitted = bounded(observed, rows)
+	return status, rows
+}
+
+// summarize counts rows.
+func summarize(rows []propagationv1alpha1.ClusterStatus) *propagationv1alpha1.Summary {
+	var applied, healthy, failed, pending, unreachable int32
+	for i := range rows {
+		switch {
+		case rows[i].Applied == metav1.ConditionTrue:
+			applied++
+			if rows[i].Health == propagationv1alpha1.HealthHealthy {
+				healthy++
+			}
+		case rows[i].Applied == metav1.ConditionFalse:
+			failed++
+		case rows[i].Reason == propagationv1alpha1.ReasonClusterNotReady, rows[i].Reason == propagationv1alpha1.ReasonRemovalBlocked:
+			unreachable++
+		default:
+			pending++
+		}
+	}
+	return &propagationv1alpha1.Summary{
+		Progress: fmt.Sprintf("%d/%d", healthy, len(rows)), Clusters: ptr.To(int32(len(rows))), //nolint:gosec // bounded by the schema
+		Applied: &applied, Healthy: &healthy, Failed: &failed, Pending: &pending, Unreachable: &unreachable,
+	}
+}
+
+// conditionsOf sums the rows up.
+func conditionsOf(observed *Observed, targets, removals []propagationv1alpha1.ClusterStatus) []metav1.Condition {
+	conditions := slices.Clone(observed.Status.Conditions)
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: legible.Fit(message, legible.MaxNote),
+			ObservedGeneration: observed.Generation, LastTransitionTime: metav1.NewTime(observed.Now),
+		})
+	}
+	ready, reason, message := verdict(observed, targets, removals)
+	set(propagationv1alpha1.ConditionReady, ready, reason, message)
+
+	problem := observed.Resource.Problem
+	stalled := problem != nil && problem.Stalled && !observed.Deleting
+	switch {
+	case stalled:
+		set(propagationv1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
+		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionReconciling)
+	case ready != metav1.ConditionTrue:
+		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
+	case len(removals) > 0:
+		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, worst(removals).Reason, withdrawals(removals))
+	case len(observed.surplus()) > 0:
+		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, propagationv1alpha1.ReasonRemoving, "the resource named before is being removed")
+	default:
+		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionReconciling)
+	}
+	if !stalled {
+		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionStalled)
+	}
+	return conditions
+}
+
+// verdict is the Ready condition.
+func verdict(observed *Observed, targets, removals []propagationv1alpha1.ClusterStatus) (status metav1.ConditionStatus, reason, message string) {
+	if observed.Deleting {
+		return metav1.ConditionFalse, propagationv1alpha1.ReasonDeleting, withdrawals(removals)
+	}
+	if problem := observed.Resource.Problem; problem != nil {
+		if problem.Err != nil {
+			return metav1.ConditionUnknown, problem.Reason, problem.Message
+		}
+		return metav1.ConditionFalse, problem.Reason, problem.Message
+	}
+	if len(targets) == 0 {
+		return metav1.ConditionFalse, propagationv1alpha1.ReasonNoClusterSelected, "no Cluster matches spec.clusterSelector; label one, or correct the selector"
+	}
+	good := 0
+	for i := range targets {
+		if targets[i].Applied == metav1.ConditionTrue && targets[i].Health == propagationv1alpha1.HealthHealthy {
+			good++
+		}
+	}
+	if good == len(targets) {
+		return metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated,
+			fmt.Sprintf("%s confirmed %s and reports it healthy", everyCluster(len(targets)), revisionsOf(targets))
+	}
+	bad := worst(targets)
+	return metav1.ConditionFalse, bad.Reason, fmt.Sprintf("%d of %d clusters ready; %s: %s", good, len(targets), bad.Name, bad.Message)
+}
+
+func everyCluster(count int) string {
+	if count == 1 {
+		return "the cluster has"
+	}
+	return fmt.Sprintf("each of %d clusters has", count)
+}
+
+// revisionsOf names the revision that rows have in common, if they do.
+func revisionsOf(rows []propagationv1alpha1.ClusterStatus) string {
+	for i := range rows {
+		if rows[i].Revision != rows[0].Revision {
+			return "its own revision"
+		}
+	}
+	return "revision " + rows[0].Revision
+}
+
+// withdrawals says how many clusters are still to be cleaned up.
+func withdrawals(removals []propagationv1alpha1.ClusterStatus) string {
+	if len(removals) == 0 {
+		return "every cluster is cleaned up"
+	}
+	bad := worst(removals)
+	return fmt.Sprintf("%d to be cleaned up; %s: %s", len(removals), bad.Name, bad.Message)
+}

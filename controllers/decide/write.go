@@ -1,0 +1,228 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"k8s.io/utils/ptr"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// Write brings the Work of a cluster to what it should be.
+type Write struct {
+	Target render.Target
+	// Live is the Work as it is, compact; nil when it has to be created.
+	Live *workv1alpha1.Work
+	// Reset takes the confirmation back first.
+	Reset bool
+	// Update writes metadata and spec.
+	Update bool
+	// Nudge makes the spec differ although its meaning does not, so that Karmada
+	// attempts the Work afresh. It goes without Update.
+	Nudge bool
+	// Notes are annotations that the nudge leaves on the Work.
+	Notes map[string]string
+	// Superseded takes off the Work that the cluster may have the object of an earlier
+	// life of the resource. It goes alone.
+	Superseded bool
+	// Confirmed is the revision that the cluster is known to run.
+	Confirmed string
+	// Rendering is what is written.
+	Rendering Rendering
+}
+
+// NeedsManifest tells whether carrying the plan out takes the resource itself
+// rather than its revision.
+func (p *Plan) NeedsManifest() bool {
+	return slices.ContainsFunc(p.Writes, func(write Write) bool { return write.Update })
+}
+
+// planWork decides what becomes of the Work of a cluster that gets a rendering.
+func planWork(observed *Observed, plan *Plan, target render.Target, rendering Rendering, work *workv1alpha1.Work) {
+	switch {
+	case work == nil && restores(observed, target.Cluster) > 0:
+		plan.wait(restores(observed, target.Cluster))
+	case work == nil:
+		if observed.Clusters[target.Cluster].API != clusterv1alpha1.APIDisabled {
+			plan.write(observed, Write{Target: target, Rendering: rendering, Update: true})
+		}
+	case work.DeletionTimestamp != nil:
+		// It is created anew when it is gone.
+		planEnd(observed, plan, target.Cluster, work)
+	case observed.holdsAnother(work), observed.Resource.ClaimedBy == namespaceSynchronization:
+		planRemoval(observed, plan, observed.WorkKey(target.Cluster))
+	case wantsReplacement(observed, target, work):
+		plan.remove(observed, replacement(target.Cluster, work))
+	default:
+		if write, needed := planWrite(observed, target, rendering, work); needed {
+			plan.write(observed, write)
+		}
+		plan.wait(refusalSettles(observed.Now, work))
+		plan.wait(healthSettles(observed, work))
+		if due, retried := retryIn(observed, target, work); retried {
+			plan.wait(due)
+		}
+	}
+}
+
+// planWrite compares a live Work with what it should be.
+func planWrite(observed *Observed, target render.Target, rendering Rendering, work *workv1alpha1.Work) (Write, bool) {
+	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: confirmedRevision(work)}
+	proof, _ := EvidenceOf(work)
+	suspended := ptr.Deref(work.Spec.SuspendDispatching, false)
+	switch {
+	case render.Revision(work) != rendering.Revision:
+		write.Reset = WantsReset(work)
+		write.Update = true
+	case Deviates(work, observed.Owner, target):
+		write.Update = true
+	case proof == premature:
+		// The attempt at the present spec will come by itself and prove itself,
+		// once the True that is not its own is out of the way.
+		write.Reset = true
+	case proof == ambiguous:
+		write.Reset, write.Nudge = true, true
+	case proof == Confirmed && isSuperseding(work):
+		// If it is refused some day, that has other causes.
+		write.Superseded = true
+	case suspended:
+		// Nothing is attempted, whatever is written.
+	default:
+		write.Nudge, write.Notes = wantsNudge(observed, target, work, proof)
+	}
+	return write, write.Reset || write.Update || write.Nudge || write.Superseded
+}
+
+// wantsNudge reports whether Karmada is to attempt a Work afresh now, and what that
+// leaves on it.
+func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof evidence) (bool, map[string]string) {
+	if attemptMissing(work) || proof != Confirmed && contactRegained(observed.Clusters[target.Cluster], work) {
+		return true, nil
+	}
+	if due, retried := retryIn(observed, target, work); retried && due == 0 {
+		return true, retryNotes(observed, work)
+	}
+	return false, nil
+}
+
+func isSuperseding(work *workv1alpha1.Work) bool {
+	supersedes, _ := render.Supersedes(work)
+	return supersedes
+}
+
+// Deviates reports whether a Work differs, beside its manifest, from what its
+// owner wants.
+func Deviates(work *workv1alpha1.Work, owner render.Owner, target render.Target) bool {
+	return ptr.Deref(work.Spec.SuspendDispatching, false) != target.Suspend ||
+		ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != target.Preserve ||
+		!render.IsClaimed(work, owner, target)
+}
+
+// contactRegained tells whether the cluster became Ready after the Work was
+// written last. Karmada does not attempt such a Work by itself before its
+// back-off of up to 1000 s has passed.
+func contactRegained(cluster Cluster, work *workv1alpha1.Work) bool {
+	return cluster.Ready && work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] != cluster.ReadySince
+}
+
+// AllNotes are what a nudge leaves on a Work.
+func (w *Write) AllNotes() map[string]string {
+	notes := map[string]string{}
+	maps.Copy(notes, w.Notes)
+	if w.Target.ReadySince != "" {
+		notes[propagationv1alpha1.ClusterReadySinceAnnotation] = w.Target.ReadySince
+	}
+	if w.Confirmed != "" {
+		notes[propagationv1alpha1.ConfirmedRevisionAnnotation] = w.Confirmed
+	}
+	return notes
+}
+
+// wantsReplacement reports whether a cluster cannot make the object of a deleted
+// resource into that of the one which was created under its name since, and the
+// object may be deleted and created anew.
+func wantsReplacement(observed *Observed, target render.Target, work *workv1alpha1.Work) bool {
+	supersedes, replaceable := render.Supersedes(work)
+	return supersedes && replaceable && !target.Suspend && observed.Clusters[target.Cluster].Ready &&
+		render.Revision(work) == observed.Resource.On(target.Cluster).Revision && isRefusedAsInvalid(observed.Now, work)
+}
+
+// isRefusedAsInvalid reports whether a cluster has refused a Work because the
+// object that it has cannot be changed like that. All that Kubernetes' validation
+// refuses is worded like this, immutable fields among them.
+func isRefusedAsInvalid(now time.Time, work *workv1alpha1.Work) bool {
+	proof, applied := EvidenceOf(work)
+	return proof == Refused && refusalSettles(now, work) == 0 && strings.Contains(applied.Message, " is invalid: ")
+}
+
+// replacement removes a Work so that the object goes, whatever the spec says of
+// objects that are withdrawn: this one is not withdrawn.
+func replacement(cluster string, work *workv1alpha1.Work) Removal {
+	removal := Removal{Cluster: cluster, Work: work}
+	if ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+		removal.Preserve = ptr.To(false)
+	}
+	return removal
+}
+
+// holdsAnother reports whether the Work on a cluster holds another object than
+// the one that the spec names: one with the same name in another API group, or
+// one whose name differs in case only. A template that is served in two groups
+// is one object, with one UID.
+func (o *Observed) holdsAnother(work *workv1alpha1.Work) bool {
+	held := render.IdentityOf(work)
+	return held != "" && held != o.identity && (o.Resource.UID == "" || render.TemplateUID(work) != o.Resource.UID)
+}
+
+// refusalGrace is how long a refusal is taken for a flap.
+const refusalGrace = 2 * time.Second
+
+// refusalSettles tells how long a refusal is still taken for a flap; 0 when
+// there is none or it counts. Karmada may try to create what a stale cache
+// has not shown it, and mends that at once.
+func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
+	proof, applied := EvidenceOf(work)
+	if proof != Refused {
+		return 0
+	}
+	return remaining(now, applied.LastTransitionTime.Time, refusalGrace)
+}
+
+// planDenied decides what the Work of a cluster needs to which nothing new may
+// travel. What it has stays, and what takes no content is still done for it.
+func planDenied(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
+	switch {
+	case work == nil:
+	case work.DeletionTimestamp != nil:
+		planEnd(observed, plan, target.Cluster, work)
+	case render.OwnerOf(work).UID == observed.Owner.UID:
+		standing := Rendering{Revision: render.Revision(work)}
+		target.Overrides = render.Overrides(work)
+		if write, needed := planWrite(observed, target, standing, work); needed && !write.Update {
+			plan.write(observed, write)
+		}
+	}
+}

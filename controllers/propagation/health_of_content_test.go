@@ -1,0 +1,219 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fmt"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// says lets a Work have a healthy report.
+func says(status string) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) {
+		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
+			Health: workv1alpha1.ResourceHealthy, Status: &runtime.RawExtension{Raw: []byte(status)},
+		}}
+	}
+}
+
+// generationsOf is the report of a Deployment.
+func generationsOf(member, template int) string {
+	return fmt.Sprintf(`{"generation":%d,"resourceTemplateGeneration":%d}`, member, template)
+}
+
+// report lets Karmada confirm every Work, with a report on a Deployment.
+func (b *bench) report(t *testing.T, member, template int) {
+	t.Helper()
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		says(generationsOf(member, template))(&work)
+		if err := b.server.Status().Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// floorOn is the floor that stands on the Work of a cluster.
+func (b *bench) floorOn(t *testing.T, cluster string) string {
+	t.Helper()
+	for _, work := range b.works(t) {
+		if render.ClusterOf(work.Namespace) == cluster {
+			return work.Annotations[propagationv1alpha1.HealthFloorAnnotation]
+		}
+	}
+	return ""
+}
+
+// isReadyNow reports whether Ready is True once nothing is written any more.
+func (b *bench) isReadyNow(t *testing.T) bool {
+	t.Helper()
+	b.settle(t)
+	return meta.IsStatusConditionTrue(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
+}
+
+// changes changes shop/web, as its API server counts it.
+func (b *bench) changes(t *testing.T, mutate func(*propagationv1alpha1.PropagationSpec)) {
+	t.Helper()
+	object := b.propagation(t)
+	mutate(&object.Spec)
+	object.Generation++
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.writes = nil
+}
+
+// TestHealthAfterAnotherNumberOfReplicas: the replicas of one cluster change, and with
+// them nothing that the generation of the template counts. The report that stands does
+// not make the object Ready, a new one does, or the end of the wait.
+func TestHealthAfterAnotherNumberOfReplicas(t *testing.T) {
+	begin := func(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
+		t.Helper()
+		objects := aShop()
+		objects[0].SetGeneration(4)
+		b, passive := newBench(t, objects...), clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
+		b.Clock = passive
+		b.settle(t)
+		b.report(t, 7, 4)
+		if !b.isReadyNow(t) {
+			t.Fatalf("not Ready: %+v", b.propagation(t).Status)
+		}
+		b.changes(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Replicas = ptr.To[int32](3) })
+		b.settle(t)
+		const work = "Work karmada-es-member1/web-56d6c779bb"
+		if got := strings.Join(b.writes, ", "); got != "patch status of "+work+", update "+work+", update status of DirectPropagation shop/web" {
+			t.Errorf("writes: %s", got)
+		}
+		if one, two := b.floorOn(t, "member1"), b.floorOn(t, "member2"); one != "generation 7" || two != "" {
+			t.Errorf("floors: %q, %q", one, two)
+		}
+		b.report(t, 7, 4)
+		if b.isReadyNow(t) {
+			t.Error("Ready by the report on the old content")
+		}
+		if one, two := b.rowOf(t, "member1"), b.rowOf(t, "member2"); one.Reason != propagationv1alpha1.ReasonHealthUnknown || two.Reason != propagationv1alpha1.ReasonApplied {
+			t.Errorf("rows: %s; %s", described(one), described(two))
+		}
+		return b, passive
+	}
+	t.Run("a new report", func(t *testing.T) {
+		b, _ := begin(t)
+		b.report(t, 8, 4)
+		if !b.isReadyNow(t) {
+			t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+		}
+		b.restart()
+		b.writes = nil
+		if !b.isReadyNow(t) || len(b.writes) > 0 {
+			t.Errorf("after a restart: %v", b.writes)
+		}
+	})
+	t.Run("no new report", func(t *testing.T) {
+		b, passive := begin(t)
+		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > decide.GenerationTime {
+			t.Errorf("looks again in %v, %v", result.RequeueAfter, err)
+		}
+		passive.SetTime(passive.Now().Add(decide.GenerationTime - time.Second))
+		if b.isReadyNow(t) {
+			t.Error("Ready before the wait is over")
+		}
+		b.restart()
+		passive.SetTime(passive.Now().Add(time.Second))
+		if !b.isReadyNow(t) {
+			t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+		}
+		b.restart()
+		b.writes = nil
+		if !b.isReadyNow(t) || len(b.writes) > 0 {
+			t.Errorf("after a restart: %v", b.writes)
+		}
+	})
+	t.Run("a new template", func(t *testing.T) {
+		b, _ := begin(t)
+		template := webDeployment()
+		if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil {
+			t.Fatal(err)
+		}
+		template.Generation, template.Labels = 5, map[string]string{"new": "true"}
+		template.Spec.Template.Spec.Containers[0].Image = "nginx:2"
+		if err := b.server.Update(t.Context(), template); err != nil {
+			t.Fatal(err)
+		}
+		b.settle(t)
+		if floor := b.floorOn(t, "member1"); floor != "" {
+			t.Errorf("floor: %q", floor)
+		}
+		b.report(t, 8, 4)
+		if b.isReadyNow(t) {
+			t.Error("Ready by a report on the old template")
+		}
+		b.report(t, 9, 5)
+		if !b.isReadyNow(t) {
+			t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+		}
+	})
+}
+
+// TestMarksAloneKeepHealth: what differs in labels and annotations only has no other
+// health, and no floor.
+func TestMarksAloneKeepHealth(t *testing.T) {
+	objects := aShop()
+	objects[0].SetGeneration(4)
+	b := newBench(t, objects...)
+	b.settle(t)
+	b.report(t, 7, 4)
+	template := webDeployment()
+	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil {
+		t.Fatal(err)
+	}
+	template.Labels = map[string]string{"new": "true"}
+	if err := b.server.Update(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if floor := b.floorOn(t, "member1"); floor != "" {
+		t.Errorf("floor: %q", floor)
+	}
+	b.report(t, 7, 4)
+	if !b.isReadyNow(t) {
+		t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+	}
+}
+
+// restart forgets what only a process knows.
+func (b *bench) restart() {
+	b.memories.of(web).forgetResource()
+	b.ledger = cached.NewLedger(b.Clock)
+}
