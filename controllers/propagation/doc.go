@@ -18,11 +18,11 @@ limitations under the License.
 // to what a propagation object asks for, and its status equal to what the
 // clusters have confirmed.
 //
-//	            ┌──────────── watches.go: what wakes it ───────────┐
-//	            ▼                                                  │
-//	get ─► observe.go ─► plan.go ─► apply.go ─► status.go ─► status write
-//	       all reads      pure      all writes     pure
-//	       → Observed     → Plan    → Outcome      → PropagationStatus
+//	            ┌──────────── watches.go: what wakes it ────────────────┐
+//	            ▼                                                       │
+//	get ─► observe.go ─► decide.NewPlan ─► apply.go ─► decide.NewStatus ─► report.go
+//	       all reads      pure              all writes   pure              one status write
+//	       → Observed     → Plan            → Outcome    → PropagationStatus
 //
 // Invariants, each with a test:
 //
@@ -34,7 +34,7 @@ limitations under the License.
 //     there is written.
 //   - Trouble with one cluster delays no other.
 //   - applied is True only for a revision that the cluster has confirmed
-//     (evidence.go says what counts as proof).
+//     (decide/evidence.go says what counts as proof).
 //   - What follows a resource is not withdrawn before it is known, of every
 //     object, what it requires.
 //   - What is already right is not written: not when idle, not after a restart,

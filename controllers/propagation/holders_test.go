@@ -18,19 +18,15 @@ package propagation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -229,125 +225,56 @@ func TestEmptiedWorkOfANamespace(t *testing.T) {
 	}
 }
 
-// What the API server refuses for one cluster delays no other, neither a write nor
-// a removal, and is tried again after longer and longer.
-func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {
-	b := newBench(t, append(aShop(), memberCluster("member3"))...)
-	b.settle(t)
-	b.confirm(t)
-	b.settle(t)
-	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // all has settled
-	b.Clock = passive
-	attempted := 0
-	b.refuse = func(write string) error {
-		if strings.Contains(write, "karmada-es-member1") {
-			attempted++
-			return apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", errors.New("not welcome"))
-		}
-		return nil
-	}
-	b.changeImage(t, "nginx:2")
-	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
-		spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member1"}, {Name: "member3"}}
-	})
-	for range 20 {
-		if err := b.reconcile(t); err != nil {
-			t.Fatalf("a refused write ends the reconcile: %v", err)
-		}
-	}
-	if attempted != 1 {
-		t.Errorf("%d attempts although no time has passed", attempted)
-	}
-	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonWriteFailed || !strings.Contains(row.Message, "not welcome") {
-		t.Errorf("the row says %s", described(row))
-	}
-	if work := b.workOn(t, "member2"); work.DeletionTimestamp == nil {
-		t.Error("the removal from member2 waits for member1")
-	}
-	if work := b.workOn(t, "member3"); work == nil {
-		t.Error("member3 waits for member1")
-	}
-	for range 100 {
-		passive.SetTime(passive.Now().Add(time.Second))
-		_ = b.reconcile(t)
-	}
-	if attempted < 5 || attempted > 10 {
-		t.Errorf("%d attempts in 100 s", attempted)
-	}
-	if b.bury(web); len(b.memories.byObject) > 0 {
-		t.Error("an object that is gone leaves setbacks behind")
-	}
-}
-
-// Each of several writes for one cluster that are refused is tried less and less often.
-func TestRefusedWritesOfOneClusterBackOffEachForItself(t *testing.T) {
-	other := webDeployment()
-	other.Name, other.UID = "shop", types.UID("other")
-	b := newBench(t, append(aShop(), other)...)
-	b.settle(t)
-	b.confirm(t)
-	b.settle(t)
-	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // all has settled
-	b.Clock = passive
-	attempted := map[string]int{}
-	refuseOn := func(verbs ...string) {
-		b.refuse = func(write string) error {
-			verb, what, _ := strings.Cut(write, " ")
-			if strings.Contains(what, "Work karmada-es-member1") && slices.Contains(verbs, verb) {
-				attempted[verb]++
-				return apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", errors.New("not welcome"))
+// TestForeignWorksAreNotTouched: a Work of the same name that is somebody
+// else's is neither written nor deleted, whatever happens to ours.
+func TestForeignWorksAreNotTouched(t *testing.T) {
+	for name, tc := range map[string]struct {
+		labels, annotations map[string]string
+		holder              string
+	}{
+		"a policy's": {
+			map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x"},
+			map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotationKey: "shop", workv1alpha2.ResourceBindingNameAnnotationKey: "web-deployment"},
+			"ResourceBinding shop/web-deployment",
+		},
+		"Karmada's own": {nil, nil, "Karmada or another controller"},
+		"ours, with the label of a quota of Karmada": {
+			map[string]string{propagationv1alpha1.OwnerUIDLabel: "ours", "federatedresourcequota.karmada.io/name": "x"}, nil, "Karmada or another controller",
+		},
+		"another DirectPropagation's": {
+			map[string]string{propagationv1alpha1.OwnerUIDLabel: "theirs"},
+			map[string]string{propagationv1alpha1.OwnerKindAnnotation: "DirectPropagation", propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: "other"},
+			"DirectPropagation shop/other",
+		},
+		"ours, taken over by a policy": {
+			map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x", propagationv1alpha1.OwnerUIDLabel: "ours"},
+			map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotationKey: "shop", workv1alpha2.ResourceBindingNameAnnotationKey: "web-deployment"},
+			"ResourceBinding shop/web-deployment",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			foreign := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "karmada-es-member1", Name: "web-56d6c779bb", UID: "foreign", Labels: tc.labels, Annotations: tc.annotations,
+			}}
+			other := webPropagation()
+			other.Name, other.UID = "other", "theirs"
+			b := newBench(t, append(aShop(), foreign, other)...)
+			b.settle(t)
+			if row := b.propagation(t).Status.Clusters[0]; row.Reason != propagationv1alpha1.ReasonConflict || !strings.Contains(row.Message, tc.holder) {
+				t.Errorf("the row must name %s: %s", tc.holder, described(row))
 			}
-			return nil
-		}
-	}
-	refuseOn("delete")
-	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Resource.Name = "shop" })
-	for range 3 {
-		_ = b.reconcile(t)
-	}
-	refuseOn("delete", "update", "patch")
-	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.PreserveResourcesOnDeletion = ptr.To(true) })
-	clear(attempted)
-	for range 400 {
-		passive.SetTime(passive.Now().Add(setbackDelay))
-		_ = b.reconcile(t)
-	}
-	if total := attempted["update"] + attempted["delete"] + attempted["patch"]; attempted["update"] < 5 || total > 25 {
-		t.Errorf("attempts in 100 s: %v", attempted)
-	}
-	b.refuse = nil
-	b.settle(t)
-	if left := b.memories.of(web).refused(); len(left) > 0 {
-		t.Errorf("remembered: %v", left)
-	}
-}
-
-// What replaces a Work is there before the Work goes.
-func TestReplacedOnlyAfterTheReplacement(t *testing.T) {
-	other := webDeployment()
-	other.Name, other.UID = "shop", types.UID("other")
-	b := newBench(t, append(aShop(), other)...)
-	b.settle(t)
-	b.confirm(t)
-	b.settle(t)
-	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour))
-	b.refuse = func(write string) error {
-		if strings.HasPrefix(write, "create") && strings.Contains(write, "karmada-es-member1") {
-			return apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", errors.New("not welcome"))
-		}
-		return nil
-	}
-	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Resource.Name = "shop" })
-	for range 5 {
-		_ = b.reconcile(t)
-	}
-	going := map[string]bool{}
-	for _, work := range b.works(t) {
-		if strings.HasPrefix(work.Name, "web-") {
-			going[work.Namespace] = work.DeletionTimestamp != nil
-		}
-	}
-	if going["karmada-es-member1"] || !going["karmada-es-member2"] {
-		t.Errorf("what is withdrawn: %v", going)
+			b.writes = nil
+			b.settle(t)
+			if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+				t.Fatal(err)
+			}
+			b.settle(t)
+			if slices.ContainsFunc(b.writes, func(write string) bool { return strings.Contains(write, "karmada-es-member1") }) {
+				t.Errorf("the foreign Work was touched: %v", b.writes)
+			}
+			if left := b.works(t); left[0].UID != "foreign" || left[0].DeletionTimestamp != nil {
+				t.Errorf("the foreign Work is not as it was: %+v", left[0].ObjectMeta)
+			}
+		})
 	}
 }

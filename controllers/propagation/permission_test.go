@@ -17,7 +17,6 @@ limitations under the License.
 package propagation
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,14 +30,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
-	"github.com/karmada-direct/karmada-direct/controllers/cached"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -54,95 +50,6 @@ const (
 	workOnFirst  = "Work karmada-es-member1/web-56d6c779bb"
 	workOnSecond = "Work karmada-es-member2/web-56d6c779bb"
 )
-
-// tenancy is a bench on which shop/web acts for an account.
-type tenancy struct {
-	*bench
-	// rights are the permissions of accounts.
-	rights map[string]bool
-	clock  *clocktesting.FakePassiveClock
-}
-
-func newTenancy(t *testing.T, rights ...string) *tenancy {
-	t.Helper()
-	object := webPropagation()
-	object.Spec.ServiceAccountName = "tenant"
-	tenancy := &tenancy{
-		bench:  newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2")),
-		rights: map[string]bool{}, clock: clocktesting.NewFakePassiveClock(now),
-	}
-	tenancy.grant(rights...)
-	tenancy.may = func(permission string) (bool, error) { return tenancy.rights[permission], nil }
-	tenancy.reviews = newReviews(tenancy.Client, tenancy.clock)
-	return tenancy
-}
-
-// grant makes these permissions the only ones, from now on.
-func (b *tenancy) grant(rights ...string) {
-	clear(b.rights)
-	for _, right := range rights {
-		b.rights[right] = true
-	}
-	// What was answered before is not believed any more.
-	b.clock.SetTime(b.clock.Now().Add(allowedFor))
-}
-
-// expect settles and compares the questions and the writes since the last time.
-func (b *tenancy) expect(t *testing.T, what string, asked, written []string) {
-	t.Helper()
-	b.settle(t)
-	var writes []string
-	for _, write := range b.writes {
-		if !strings.Contains(write, "DirectPropagation") {
-			writes = append(writes, write)
-		}
-	}
-	if diff := cmp.Diff(asked, b.asked); diff != "" {
-		t.Errorf("%s: asked (-want +got):\n%s", what, diff)
-	}
-	if diff := cmp.Diff(written, writes); diff != "" {
-		t.Errorf("%s: written (-want +got):\n%s", what, diff)
-	}
-	b.asked, b.writes = nil, nil
-}
-
-func (b *tenancy) delete(t *testing.T, cluster string) {
-	t.Helper()
-	for _, work := range b.works(t) {
-		if render.ClusterOf(work.Namespace) != cluster {
-			continue
-		}
-		work.Finalizers = nil
-		if err := errors.Join(b.server.Update(t.Context(), &work), client.IgnoreNotFound(b.server.Delete(t.Context(), &work))); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// restart forgets all that a process forgets.
-func (b *tenancy) restart() {
-	b.memories.of(web).forgetResource()
-	b.memories.of(web).granted = grantedRevisions{}
-	b.ledger = cached.NewLedger(b.Clock)
-	b.reviews = newReviews(b.Client, b.clock)
-}
-
-// rows are the rows of the status in short: cluster, applied, reason.
-func (b *tenancy) rows(t *testing.T) []string {
-	t.Helper()
-	short := []string{}
-	for _, row := range b.propagation(t).Status.Clusters {
-		short = append(short, fmt.Sprintf("%s %s %s", row.Name, row.Applied, row.Reason))
-	}
-	return short
-}
-
-func (b *tenancy) expectRows(t *testing.T, what string, want ...string) {
-	t.Helper()
-	if diff := cmp.Diff(want, b.rows(t)); diff != "" {
-		t.Errorf("%s: rows (-want +got):\n%s", what, diff)
-	}
-}
 
 func TestAccountOf(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -285,21 +192,6 @@ func TestWhatRunsStays(t *testing.T) {
 			b.expect(t, "permissions are granted", []string{getsWeb, toAll},
 				[]string{"patch status of " + workOnFirst, "update " + workOnFirst, "patch status of " + workOnSecond, "update " + workOnSecond})
 		})
-	}
-}
-
-// edit changes the content of a Work by hand.
-func (b *tenancy) edit(t *testing.T, cluster string) {
-	t.Helper()
-	for _, work := range b.works(t) {
-		if render.ClusterOf(work.Namespace) != cluster {
-			continue
-		}
-		manifest := &work.Spec.Workload.Manifests[0]
-		manifest.Raw = []byte(strings.ReplaceAll(string(manifest.Raw), "nginx:1", "something:else"))
-		if err := b.server.Update(t.Context(), &work); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

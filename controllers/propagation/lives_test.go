@@ -1,0 +1,219 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+)
+
+// TestGoneBeforeTheFinalizer: an object that is deleted before it has our
+// finalizer gets no Works, for nobody would remove them.
+func TestGoneBeforeTheFinalizer(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.refuse = func(write string) error {
+		if write == "patch DirectPropagation shop/web" {
+			return apierrors.NewNotFound(propagationv1alpha1.Resource("directpropagations"), "web")
+		}
+		return nil
+	}
+	if err := b.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	if works := b.works(t); len(works) > 0 {
+		t.Errorf("%d Works without an owner", len(works))
+	}
+}
+
+// TestVanishedObjectIsSweptAfter: an object that went although it had our
+// finalizer leaves nothing behind, once this process has seen it go.
+func TestVanishedObjectIsSweptAfter(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	object := b.propagation(t)
+	object.Finalizers = nil
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.server.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	for _, work := range b.works(t) {
+		if work.DeletionTimestamp != nil {
+			t.Errorf("Work %s is deleted although nobody saw its owner go", work.Namespace)
+		}
+	}
+	b.vanished.Store(web, time.Now())
+	b.settle(t)
+	b.dropFinalizers(t)
+	if left := b.works(t); len(left) > 0 {
+		t.Errorf("%d Works are left", len(left))
+	}
+}
+
+// TestNextLifeCleansUp: an object that is made again and deleted before it has
+// taken up the Works of its earlier life removes them all the same.
+func TestNextLifeCleansUp(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		work.Labels[propagationv1alpha1.OwnerUIDLabel] = "earlier"
+		if err := b.server.Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	b.dropFinalizers(t)
+	b.settle(t)
+	if err := b.server.Get(t.Context(), web, webPropagation()); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is left: %v", err)
+	}
+}
+
+// live goes through a life: create, change, withdraw, delete.
+func live(t *testing.T, b *bench) {
+	t.Helper()
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	b.changeImage(t, "nginx:2")
+	b.settle(t)
+	for _, work := range b.works(t) {
+		if decide.WantsReset(&work) {
+			t.Errorf("Work %s still says that the old content is applied", work.Namespace)
+		}
+		if !strings.Contains(string(work.Spec.Workload.Manifests[0].Raw), "nginx:2") {
+			t.Errorf("Work %s has the old content", work.Namespace)
+		}
+	}
+	b.confirm(t)
+	b.settle(t)
+	if !meta.IsStatusConditionTrue(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady) {
+		t.Errorf("not Ready in the end: %+v", b.propagation(t).Status.Conditions)
+	}
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	b.dropFinalizers(t)
+	b.settle(t)
+	if left := b.works(t); len(left) > 0 {
+		t.Errorf("%d Works are left", len(left))
+	}
+	if err := b.server.Get(t.Context(), web, webPropagation()); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is left: %v", err)
+	}
+}
+
+// TestPreservedWorkIsReleased: Karmada waits for ever for an object that is to
+// stay on the member and is not there; the Work is let go then.
+func TestPreservedWorkIsReleased(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	object := b.propagation(t)
+	object.Spec.PreserveResourcesOnDeletion = ptr.To(true)
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if err := b.server.Delete(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if works := b.works(t); len(works) != 2 {
+		t.Fatalf("%d Works: Karmada gets its time first", len(works))
+	}
+	after := func(duration time.Duration) {
+		t.Helper()
+		b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(duration))
+		for range 2 {
+			b.ledger = cached.NewLedger(b.Clock)
+			b.settle(t)
+		}
+	}
+	after(time.Minute)
+	if works := b.works(t); len(works) != 2 {
+		t.Fatalf("%d Works: the clock of the API server alone must not tell how long Karmada has had", len(works))
+	}
+	after(2 * time.Minute)
+	if works := b.works(t); len(works) != 0 {
+		t.Errorf("%d Works are held forever", len(works))
+	}
+	if err := b.server.Get(t.Context(), web, webPropagation()); !apierrors.IsNotFound(err) {
+		t.Errorf("the object is left: %v", err)
+	}
+}
+
+// TestOrphansAreTakenUp: a Work whose owner lost its finalizer and is gone, or
+// was made again under the same name, is nobody's.
+func TestOrphansAreTakenUp(t *testing.T) {
+	for name, ownerName := range map[string]string{"of an owner that is gone": "other", "of an earlier life": "web"} {
+		t.Run(name, func(t *testing.T) {
+			orphan := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "karmada-es-member1", Name: "web-56d6c779bb", UID: "orphan",
+				Labels: map[string]string{propagationv1alpha1.OwnerUIDLabel: "dead"},
+				Annotations: map[string]string{
+					propagationv1alpha1.OwnerKindAnnotation: "DirectPropagation", propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: ownerName,
+				},
+			}}
+			b := newBench(t, append(aShop(), orphan)...)
+			b.settle(t)
+			taken := b.works(t)[0]
+			if taken.UID != "orphan" || taken.Labels[propagationv1alpha1.OwnerUIDLabel] != "ours" || len(taken.Finalizers) != 1 {
+				t.Errorf("not taken up: %+v", taken.ObjectMeta)
+			}
+		})
+	}
+}
+
+// TestStrippedWorkIsTakenUp: a Work of ours with nothing left but its content is
+// still known by that.
+func TestStrippedWorkIsTakenUp(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	work := b.works(t)[0]
+	work.Labels, work.Annotations, work.Finalizers = nil, nil, nil
+	if err := b.server.Update(t.Context(), &work); err != nil {
+		t.Fatal(err)
+	}
+	b.ledger = cached.NewLedger(clock.RealClock{})
+	b.settle(t)
+	taken := b.works(t)[0]
+	if taken.UID != work.UID || taken.Labels[propagationv1alpha1.OwnerUIDLabel] != "ours" || len(taken.Finalizers) != 1 {
+		t.Errorf("not taken up: %+v", taken.ObjectMeta)
+	}
+}

@@ -1,0 +1,238 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
+	"github.com/karmada-direct/karmada-direct/controllers/legible/legibletest"
+)
+
+// TestEventsTellTroubleOnly: what goes well costs no Event.
+func TestEventsTellTroubleOnly(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	if len(b.events.Events) != 0 {
+		t.Errorf("an Event although all went well: %s", <-b.events.Events)
+	}
+	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if got, want := <-b.events.Events, "Warning ResourceNotFound Deployment shop/web does not exist in the Karmada control plane"; got != want {
+		t.Errorf("Event %q, want %q", got, want)
+	}
+	if len(b.works(t)) != 2 {
+		t.Error("a missing resource must delete nothing")
+	}
+	if err := b.server.Create(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	if got := <-b.events.Events; !strings.HasPrefix(got, "Normal Propagated ") {
+		t.Errorf("Event %q, want the end of the trouble", got)
+	}
+}
+
+func TestStatusWritesAreGathered(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.memories.of(web).statusWritten = time.Now()
+	works := b.works(t)
+	works[0].Status.Conditions = []metav1.Condition{{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, Reason: "x"}, {Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: "x"}}
+	if err := b.server.Status().Update(t.Context(), &works[0]); err != nil {
+		t.Fatal(err)
+	}
+	b.writes = nil
+	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	if err != nil || len(b.writes) > 0 || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval {
+		t.Errorf("one of two rows changed: %v written, again in %v, %v", b.writes, result.RequeueAfter, err)
+	}
+	b.confirm(t)
+	if err := b.reconcile(t); err != nil || len(b.writes) != 1 {
+		t.Errorf("Ready changed: %v written, %v", b.writes, err)
+	}
+}
+
+// Replicas come one by one. The row counts them, is not new for that, and is not
+// written each time.
+func TestDetailIsWrittenSeldom(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	available := func(count int) {
+		t.Helper()
+		for _, work := range b.works(t) {
+			work.Status.ManifestStatuses[0] = workv1alpha1.ManifestStatus{
+				Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Kind: "Deployment"}, Health: workv1alpha1.ResourceUnhealthy,
+				Status: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"replicas":100,"updatedReplicas":100,"availableReplicas":%d}`, count)},
+			}
+			if err := b.server.Status().Update(t.Context(), &work); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock = clock
+	available(0)
+	b.settle(t)
+	began := b.propagation(t).Status
+	b.memories.of(web).statusWritten = clock.Now()
+	b.writes = nil
+	const perSecond, seconds = 10, 9
+	for step := range perSecond * seconds {
+		available(step + 1)
+		if err := b.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+		clock.SetTime(clock.Now().Add(time.Second / perSecond))
+	}
+	statusWrites := func() (count int) {
+		for _, write := range b.writes {
+			if write == "update status of DirectPropagation shop/web" {
+				count++
+			}
+		}
+		return count
+	}
+	if got, want := statusWrites(), seconds/int(detailInterval/time.Second); got != want {
+		t.Errorf("%d changes in %d s: %d writes of the status, want %d", perSecond*seconds, seconds, got, want)
+	}
+	clock.SetTime(clock.Now().Add(detailInterval))
+	b.settle(t)
+	row := b.rowOf(t, "member1")
+	if want := "the cluster runs the current revision and reports it not healthy: 90 of 100 replicas available"; row.Message != want {
+		t.Errorf("message %q, want %q", row.Message, want)
+	}
+	if !row.LastTransitionTime.Equal(&began.Clusters[0].LastTransitionTime) {
+		t.Errorf("the row is of %s, was of %s", row.LastTransitionTime, began.Clusters[0].LastTransitionTime)
+	}
+	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
+	if !strings.HasSuffix(ready.Message, "90 of 100 replicas available") || !ready.LastTransitionTime.Equal(&meta.FindStatusCondition(began.Conditions, propagationv1alpha1.ConditionReady).LastTransitionTime) {
+		t.Errorf("Ready is %+v, was %+v", ready, began.Conditions)
+	}
+	b.confirm(t)
+	if err := b.reconcile(t); err != nil || statusWrites() != 1 {
+		t.Errorf("healthy: %v written, %v; want the status at once", b.writes, err)
+	}
+}
+
+// A first status waits a second for what clusters answer, and no longer. Nothing
+// else does that would correct what was said before.
+func TestStatusWaitsForTheFirstAnswer(t *testing.T) {
+	statusWrite := "update status of DirectPropagation shop/web"
+	look := func(t *testing.T, b *bench) ctrl.Result {
+		t.Helper()
+		b.writes = nil
+		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	t.Run("they answer", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		result := look(t, b)
+		if slices.Contains(b.writes, statusWrite) || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval || ptr.Deref(result.Priority, 0) != priorityReport {
+			t.Errorf("%v written, again in %v with priority %d; want no status yet", b.writes, result.RequeueAfter, ptr.Deref(result.Priority, 0))
+		}
+		b.confirm(t)
+		look(t, b)
+		if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
+			t.Errorf("confirmed: %v written, want %v", b.writes, want)
+		}
+	})
+	t.Run("they do not", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		look(t, b)
+		b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(statusInterval))
+		look(t, b)
+		if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
+			t.Errorf("after a second: %v written, want %v", b.writes, want)
+		}
+	})
+	t.Run("nothing can be sent", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+			t.Fatal(err)
+		}
+		look(t, b)
+		if !slices.Contains(b.writes, statusWrite) {
+			t.Errorf("%v written, want the status at once", b.writes)
+		}
+	})
+	t.Run("they are not healthy yet", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		look(t, b)
+		b.confirm(t)
+		for _, work := range b.works(t) {
+			work.Status.ManifestStatuses[0].Health = workv1alpha1.ResourceUnhealthy
+			if err := b.server.Status().Update(t.Context(), &work); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if look(t, b); len(b.writes) > 0 {
+			t.Errorf("%v written, want no status yet", b.writes)
+		}
+	})
+	t.Run("what was said before is false now", func(t *testing.T) {
+		b := newBench(t, aShop()...)
+		b.settle(t)
+		b.confirm(t)
+		b.settle(t)
+		for _, work := range b.works(t) {
+			work.Finalizers = append(work.Finalizers, "example.com/holds-it")
+			if err := b.server.Update(t.Context(), &work); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+			t.Fatal(err)
+		}
+		if look(t, b); !slices.Contains(b.writes, statusWrite) {
+			t.Errorf("deleted: %v written, want the status at once", b.writes)
+		}
+	})
+}
+
+// An Event that is too long is refused by the API.
+func TestEventsAreLegible(t *testing.T) {
+	b := newBench(t, aShop()...)
+	recorder := events.NewFakeRecorder(1)
+	b.Recorder = recorder
+	b.event(b.propagation(t), "Reason", "\x1b[31m"+strings.Repeat("long\n", 1000))
+	legibletest.Check(t, "Event", strings.TrimPrefix(<-recorder.Events, "Warning Reason "), legible.MaxNote)
+}
