@@ -82,7 +82,7 @@ func lookupIn(indexer toolscache.Indexer) Lookup {
 	}
 }
 
-// Keys of Works. They are found by the name of their owner, because an object may
+// KeysOfWork are the keys of a Work. Works are found by the name of their owner, because an object may
 // come back under it and find Works of its earlier life; by its UID, because what
 // names the owner may be edited away; and by their own name, which is the same for
 // a resource on all clusters.
@@ -97,12 +97,15 @@ func KeysOfWork(work client.Object) []string {
 	return []string{OwnerUIDKey(owner.UID), OwnerKey(owner), WorkNameKey(work.GetName())}
 }
 
+// OwnerUIDKey finds the Works of an owner by its UID.
 func OwnerUIDKey(uid types.UID) string { return "uid/" + string(uid) }
 
+// OwnerKey finds the Works of an owner by its name.
 func OwnerKey(owner render.Owner) string {
 	return "owner/" + owner.Kind + "/" + owner.Namespace + "/" + owner.Name
 }
 
+// WorkNameKey finds Works by their name, and objects by that of the Works that they want.
 func WorkNameKey(name string) string { return "work/" + name }
 
 // KeysOf are the keys of an object: the clusters that it names, or that it selects
@@ -128,10 +131,13 @@ func KeysOf(cached client.Object) []string {
 // SelectsKey is the key of objects that select clusters.
 const SelectsKey = "selects"
 
+// ClusterKey finds the objects that name a cluster.
 func ClusterKey(name string) string { return "cluster/" + name }
 
+// GroupKey finds the objects whose resource is of an API group.
 func GroupKey(group string) string { return "group/" + group }
 
+// ResourceKey finds the objects that name a resource.
 func ResourceKey(group, namespace, name string) string {
 	return "resource/" + group + "/" + namespace + "/" + name
 }

@@ -57,6 +57,7 @@ type ledgerEntry struct {
 	at   time.Time
 }
 
+// NewLedger returns a Ledger of nothing.
 func NewLedger(passive clock.PassiveClock) *Ledger {
 	return &Ledger{
 		clock:   passive,

@@ -29,26 +29,26 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// evidence is what the status of a Work proves about its present spec.
-type evidence string
+// Evidence is what the status of a Work proves about its present spec.
+type Evidence string
 
 const (
 	// pending: the cluster has not answered.
-	pending evidence = "Pending"
-	// confirmed: the cluster has applied the present spec.
-	Confirmed evidence = "Confirmed"
-	// refused: the cluster could not apply it.
-	Refused evidence = "Refused"
+	pending Evidence = "Pending"
+	// Confirmed means that the cluster has applied the present spec.
+	Confirmed Evidence = "Confirmed"
+	// Refused means that the cluster could not apply it.
+	Refused Evidence = "Refused"
 	// premature: Applied is True, from an attempt that began before the present
 	// spec was written. The attempt at the present spec is still to come.
-	premature evidence = "Premature"
+	premature Evidence = "Premature"
 	// ambiguous: Applied is True and the attempt at the present spec has begun,
 	// but which attempt the True came from cannot be told any more.
-	ambiguous evidence = "Ambiguous"
+	ambiguous Evidence = "Ambiguous"
 	// recreated: Applied is True because Karmada has created an object anew that
 	// was deleted on the cluster. It did so from its cache of the Work, which may
 	// have been older than the present spec.
-	recreated evidence = "Recreated"
+	recreated Evidence = "Recreated"
 )
 
 // reasonRecreated is the reason of Applied that Karmada's work status controller
@@ -76,7 +76,7 @@ const reasonRecreated = "ReCreateSuccessful"
 // Karmada handles one Work in one attempt at a time, which completes the proof for
 // the execution controller. The work status controller sets Applied, too, when it
 // re-creates an object; it does so with a reason of its own, which proves nothing.
-func EvidenceOf(work *workv1alpha1.Work) (evidence, *metav1.Condition) {
+func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 	applied, dispatched := -1, -1
 	for i := range work.Status.Conditions {
 		switch work.Status.Conditions[i].Type {

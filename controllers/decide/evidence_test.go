@@ -319,7 +319,7 @@ func TestEvidence(t *testing.T) {
 	suspended := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionFalse}
 	for name, tc := range map[string]struct {
 		conditions []metav1.Condition
-		want       evidence
+		want       Evidence
 	}{
 		"nothing reported":              {nil, pending},
 		"attempt begun":                 {[]metav1.Condition{dispatching}, pending},

@@ -111,6 +111,7 @@ func (o *Observed) After(works map[types.NamespacedName]*workv1alpha1.Work, depe
 	return &later
 }
 
+// WorkKey names the Work of the resource on a cluster.
 func (o *Observed) WorkKey(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: names.GenerateExecutionSpaceName(cluster), Name: o.workName}
 }
@@ -177,6 +178,7 @@ func (o *Observed) Holding() []string {
 	return slices.Compact(clusters)
 }
 
+// StateOf is the state of a cluster, and whether it serves a kind.
 func StateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVersionKind) Cluster {
 	if !exists {
 		return Cluster{}
@@ -195,6 +197,7 @@ func StateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVers
 	return state
 }
 
+// CompareKeys orders by namespace, then by name.
 func CompareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

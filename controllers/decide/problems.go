@@ -33,6 +33,7 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
+// ReadFailed says that the resource could not be read, and may be readable soon.
 func ReadFailed(message string, err error) *Problem {
 	return &Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Message: message, Err: err}
 }
@@ -43,6 +44,7 @@ func ReadDenied(verb string, resource schema.GroupVersionResource, err error) *P
 		verb, resource.GroupResource(), err), err)
 }
 
+// KindNotFound says that the API server does not serve the kind.
 func KindNotFound(reference propagationv1alpha1.ResourceReference) *Problem {
 	return &Problem{
 		Reason: propagationv1alpha1.ReasonResourceKindNotFound,

@@ -22,8 +22,8 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// reason is all that depends on the reason of a row or of Ready.
-type reason struct {
+// Reason is all that depends on the reason of a row or of Ready.
+type Reason struct {
 	name string
 	// rows are the values that applied may have in a row with this reason; none if
 	// only the object as a whole can have it.
@@ -50,7 +50,7 @@ var (
 
 // reasons has every reason of the status, the worst first: of several rows, the
 // worst is the reason of Ready. docs/troubleshooting.md has a section on each.
-var reasons = []reason{
+var reasons = []Reason{
 	// Of the object as a whole. No row has them.
 	{name: propagationv1alpha1.ReasonDeleting},
 	{name: propagationv1alpha1.ReasonResourceKindNotFound, Trouble: true},
@@ -95,9 +95,9 @@ var ranks = func() map[string]int {
 
 // ReasonNamed is what is known of a reason. Every reason is in the table, which a
 // test checks.
-func ReasonNamed(name string) reason {
+func ReasonNamed(name string) Reason {
 	if rank, found := ranks[name]; found {
 		return reasons[rank]
 	}
-	return reason{name: name}
+	return Reason{name: name}
 }

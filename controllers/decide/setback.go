@@ -42,6 +42,7 @@ func (w *Write) What(observed *Observed) string {
 	return fmt.Sprint("write ", w.Rendering.Revision, " ", observed.Resource.UID, " ", observed.Generation)
 }
 
+// What tells removals apart that may fare differently.
 func (r *Removal) What() string { return "remove " + string(r.Work.UID) }
 
 // Slot is what the setbacks of writes for a cluster are kept under.

@@ -118,7 +118,7 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 
 // wantsNudge reports whether Karmada is to attempt a Work afresh now, and what that
 // leaves on it.
-func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof evidence) (bool, map[string]string) {
+func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof Evidence) (bool, map[string]string) {
 	if attemptMissing(work) || proof != Confirmed && contactRegained(observed.Clusters[target.Cluster], work) {
 		return true, nil
 	}

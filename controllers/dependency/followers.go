@@ -112,14 +112,14 @@ func (r *Requirements) Faring(observed *decide.Observed) *propagationv1alpha1.De
 
 // TroublesOf says on which clusters a dependency is not in place, the worst
 // first. Where somebody else sends it, it is.
-func TroublesOf(observed *decide.Observed, rows []propagationv1alpha1.ClusterStatus) []trouble {
-	troubles := []trouble{}
+func TroublesOf(observed *decide.Observed, rows []propagationv1alpha1.ClusterStatus) []Trouble {
+	troubles := []Trouble{}
 	for i := range rows {
 		row := &rows[i]
 		if !observed.Targeted(row.Name) || row.Applied == metav1.ConditionTrue || row.Reason == propagationv1alpha1.ReasonConflict {
 			continue
 		}
-		found := trouble{cluster: row.Name, reason: row.Reason, message: row.Message}
+		found := Trouble{cluster: row.Name, reason: row.Reason, message: row.Message}
 		if problem := observed.Resource.Problem; problem != nil {
 			found.reason, found.message = problem.Reason, strings.TrimPrefix(problem.Message, "spec.resource: ")
 		}

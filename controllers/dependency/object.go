@@ -44,6 +44,7 @@ type Object struct {
 	Kept map[string]struct{}
 }
 
+// NewObject names the resource of a dependency, and no cluster yet.
 func NewObject(key types.NamespacedName) *Object {
 	sum := sha256.Sum256([]byte(key.String()))
 	return &Object{DirectPropagation: &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{

@@ -36,11 +36,11 @@ import (
 type Occasion int
 
 const (
-	// changed: what is asked for has changed.
+	// Changed means that what is asked for has changed.
 	Changed Occasion = iota
-	// reported: a dependency fares differently.
+	// Reported means that a dependency fares differently.
 	Reported
-	// relearned: a new process has found out what was known before.
+	// Relearned means that a new process has found out what was known before.
 	Relearned
 )
 
@@ -92,11 +92,11 @@ type dependency struct {
 	covered    []propagationv1alpha1.TargetCluster
 	generation int64
 	// troubles are the clusters where it is not in place, the worst first.
-	troubles []trouble
+	troubles []Trouble
 }
 
-// trouble is why a dependency is not in place on a cluster.
-type trouble struct{ cluster, reason, message string }
+// Trouble is why a dependency is not in place on a cluster.
+type Trouble struct{ cluster, reason, message string }
 
 // Requirements knows which resources follow which objects. What it does for one
 // object or dependency takes time in proportion to what that one has to do with.
@@ -118,6 +118,7 @@ type Requirements struct {
 	steps int
 }
 
+// NewRequirements knows of no object yet.
 func NewRequirements() *Requirements {
 	return &Requirements{
 		required:     map[Requirer]Requirement{},
@@ -330,7 +331,7 @@ func (r *Requirements) Vouchers(key types.NamespacedName) Vouchers {
 
 // Report takes down how a dependency fares, on all its clusters, and wakes those
 // who require it when that has changed.
-func (r *Requirements) Report(key types.NamespacedName, status *propagationv1alpha1.PropagationStatus, troubles []trouble) {
+func (r *Requirements) Report(key types.NamespacedName, status *propagationv1alpha1.PropagationStatus, troubles []Trouble) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.Dependencies[key]

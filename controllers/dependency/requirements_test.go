@@ -172,7 +172,7 @@ func TestRequirementsTakeTheirOwnTime(t *testing.T) {
 		{"a dependency is looked at", func(r *Requirements, n int) { r.Dependencies[key(n)].stale = true; r.Object(key(n)) }, 1},
 		{"a dependency is looked at again", func(r *Requirements, n int) { r.Object(key(n)) }, 0},
 		{"a dependency fares", func(r *Requirements, n int) {
-			r.Report(key(n), &propagationv1alpha1.PropagationStatus{}, []trouble{{cluster: "member1"}})
+			r.Report(key(n), &propagationv1alpha1.PropagationStatus{}, []Trouble{{cluster: "member1"}})
 		}, 1},
 		{"a resource changes", func(r *Requirements, n int) { r.With(cached.ResourceKey("", "shop", configMapNo(n).Name)) }, 1},
 		{"a Work is withdrawn", func(r *Requirements, n int) {
