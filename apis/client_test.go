@@ -55,6 +55,6 @@ func TestFakeClientset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := *extracted.Spec.Clusters[0].Name; got != "member2" || len(extracted.Spec.Clusters) != 1 {
-		t.Errorf("manager other is said to have applied %d clusters, the first is %s", len(extracted.Spec.Clusters), got)
+		t.Errorf("manager other has applied %d clusters, the first is %s", len(extracted.Spec.Clusters), got)
 	}
 }

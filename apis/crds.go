@@ -14,10 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package apis carries the CustomResourceDefinitions of Karmada Direct. They
-// are generated from the Go types below this directory and embedded in the
-// binary, so that tests, the chart and the manager's install-crds subcommand
-// all install the same bytes.
+// Package apis embeds the CustomResourceDefinitions of Karmada Direct, which are
+// generated from the Go types below this directory. Tests, the chart and the
+// install-crds subcommand therefore install the same bytes.
 package apis
 
 import (
@@ -33,11 +32,11 @@ import (
 var crdFiles embed.FS
 
 // CRDs returns the CustomResourceDefinitions of every kind of this project, in
-// the order of their file names. Each call decodes them anew: the result is the
-// caller's to change.
+// the order of their file names. Each call decodes them again, so the caller may
+// change the result.
 //
-// The order does not matter to an API server; that it is always the same one
-// keeps what is printed and logged about them comparable.
+// The order does not matter to an API server. It is always the same so that
+// output and logs can be compared.
 func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	names, err := fs.Glob(crdFiles, "crds/*.yaml")
 	if err != nil {
@@ -50,8 +49,9 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 			return nil, fmt.Errorf("reading the embedded CRD %s: %w", name, err)
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		// Strict: a field that the vendored API does not know would otherwise be
-		// dropped without a word, and the API server would get less than the file.
+		// Strict decoding: a field that the vendored API does not know would
+		// otherwise be dropped silently, and the API server would get less than the
+		// file contains.
 		if err := yaml.UnmarshalStrict(data, crd); err != nil {
 			return nil, fmt.Errorf("decoding the embedded CRD %s: %w", name, err)
 		}

@@ -47,9 +47,9 @@ func TestCRDsAreTheCallers(t *testing.T) {
 	}
 }
 
-// TestSchemaConventions holds every field of every kind to the rules of this
-// API. They are the ones that a generator cannot see to: what kubectl explain
-// shows, and what bounds the size of an object.
+// TestSchemaConventions checks every field of every kind against the rules of this
+// API that no generator enforces: what kubectl explain shows, and what limits the
+// size of an object.
 func TestSchemaConventions(t *testing.T) {
 	t.Parallel()
 	for _, crd := range crds(t) {
@@ -78,18 +78,18 @@ func checkVersion(t *testing.T, kind string, version *apiextensionsv1.CustomReso
 			t.Errorf("%s: the description of column %s is not a sentence: %q", kind, column.Name, column.Description)
 		}
 	}
-	// kstatus: a fresh object must never be taken for a finished one.
+	// kstatus: a new object must never be mistaken for a reconciled one.
 	status := version.Schema.OpenAPIV3Schema.Properties["status"]
 	if status.Default == nil || string(status.Default.Raw) != `{"observedGeneration":-1}` {
 		t.Errorf("%s: the default of status is not {\"observedGeneration\":-1}", kind)
 	}
 }
 
-// fieldName matches what the API conventions ask of a field's name.
+// fieldName matches the field names that the API conventions allow.
 var fieldName = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 
-// foreign are the fields whose types are Karmada's and Kubernetes', with their
-// own words and bounds.
+// foreign are the fields whose types belong to Karmada and Kubernetes, with their
+// own descriptions and bounds.
 var foreign = map[string]bool{"overriders": true, "clusterSelector": true}
 
 func checkProperty(t *testing.T, path, name string, schema *apiextensionsv1.JSONSchemaProps) {
@@ -100,7 +100,7 @@ func checkProperty(t *testing.T, path, name string, schema *apiextensionsv1.JSON
 	if !fieldName.MatchString(name) {
 		t.Errorf("%s is not a camelCase name", path)
 	}
-	// Kubernetes' own types keep their own words.
+	// Types of Kubernetes keep their own descriptions.
 	if !strings.HasPrefix(strings.ReplaceAll(schema.Description, ",", " "), name+" ") && !strings.Contains(path, ".conditions[]") {
 		t.Errorf("%s: the description must begin with the field's name: %q", path, schema.Description)
 	}
@@ -143,13 +143,13 @@ func checkSchema(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaPr
 	for _, rule := range schema.XValidations {
 		// The server writes "<field>: Invalid value: <value>: <message>".
 		if !strings.HasPrefix(rule.Message, "must ") || strings.HasSuffix(rule.Message, ".") {
-			t.Errorf("%s: the message of rule %q must go on where the server's words end, with \"must\": %q", path, rule.Rule, rule.Message)
+			t.Errorf("%s: the message of rule %q must continue the server's text, with \"must\": %q", path, rule.Rule, rule.Message)
 		}
 	}
 }
 
-// TestBounds holds the constants that the controller cuts by to what the
-// server takes.
+// TestBounds compares the constants by which the controller shortens a status with
+// the limits of the server.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	for _, crd := range crds(t) {

@@ -15,8 +15,8 @@ limitations under the License.
 */
 
 // Package v1alpha1 is the API of Karmada Direct: one object names one resource
-// and the clusters it goes to, and its status says, cluster by cluster, what
-// is applied there.
+// and the clusters that get it, and its status reports what is applied on each
+// cluster.
 //
 // +k8s:deepcopy-gen=package
 // +groupName=propagation.karmada-direct.io

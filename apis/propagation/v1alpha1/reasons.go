@@ -21,17 +21,16 @@ const (
 	// ConditionReady is True when every named cluster has confirmed the current
 	// revision and reports it healthy.
 	ConditionReady = "Ready"
-	// ConditionReconciling exists, and is True, while the controller or a
+	// ConditionReconciling is present, and True, while the controller or a
 	// cluster still has something to do.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled exists, and is True, while a user must mend something
+	// ConditionStalled is present, and True, while a user must fix something
 	// before anything can be propagated.
 	ConditionStalled = "Stalled"
 )
 
-// Reasons of the Ready condition that speak of the object as a whole. When
-// the object as a whole is in order and single clusters are not, the reason
-// of Ready is that of the worst row.
+// Reasons of the Ready condition that concern the object as a whole. If only
+// single clusters have a problem, the reason of Ready is that of the worst row.
 const (
 	// ReasonPropagated means that every cluster has confirmed the current
 	// revision and reports it healthy.
@@ -43,12 +42,12 @@ const (
 	// serve the named apiVersion and kind. Clusters keep the revision they have.
 	ReasonResourceKindNotFound = "ResourceKindNotFound"
 	// ReasonResourceScopeMismatch means that a DirectPropagation names a
-	// cluster-scoped kind, or a ClusterDirectPropagation a namespaced one; of a
-	// dependency, that it is not in the namespace of the DirectPropagation that
-	// it is to follow.
+	// cluster-scoped kind, or a ClusterDirectPropagation a namespaced one. For a
+	// dependency, it means that it is not in the namespace of the
+	// DirectPropagation.
 	ReasonResourceScopeMismatch = "ResourceScopeMismatch"
-	// ReasonResourceNotPropagatable means that the kind, or this object of it,
-	// must not travel.
+	// ReasonResourceNotPropagatable means that the kind, or this object of the
+	// kind, must not be propagated.
 	ReasonResourceNotPropagatable = "ResourceNotPropagatable"
 	// ReasonNamespaceReserved means that the namespace belongs to Karmada or
 	// Kubernetes and is not propagated.
@@ -56,8 +55,8 @@ const (
 	// ReasonResourceReadFailed means that the resource, or the API that serves
 	// it, could not be read. Nothing is deleted because of that.
 	ReasonResourceReadFailed = "ResourceReadFailed"
-	// ReasonRenderFailed means that no Work can be made of the resource, for
-	// all clusters or, in a row, for one.
+	// ReasonRenderFailed means that no Work can be rendered from the resource: for
+	// any cluster or, in a row, for that cluster.
 	ReasonRenderFailed = "RenderFailed"
 	// ReasonClusterSelectorInvalid means that spec.clusterSelector is not a
 	// label selector. Clusters keep the revision they have.
@@ -76,24 +75,24 @@ const (
 	// and reports it healthy.
 	ReasonApplied = "Applied"
 	// ReasonApplying means that the current revision is on its way to the
-	// cluster, which has not confirmed it yet.
+	// cluster, and the cluster has not confirmed it yet.
 	ReasonApplying = "Applying"
 	// ReasonApplyFailed means that the cluster refused the current revision.
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonHealthUnknown means that the cluster has confirmed the current
-	// revision and has not reported its health yet.
+	// revision, but has not reported its health yet.
 	ReasonHealthUnknown = "HealthUnknown"
-	// ReasonUnhealthy means that the cluster has confirmed the current revision
-	// and reports it not healthy.
+	// ReasonUnhealthy means that the cluster has confirmed the current revision,
+	// but reports it as not healthy.
 	ReasonUnhealthy = "Unhealthy"
 	// ReasonSuspended means that propagation to the cluster is suspended.
 	ReasonSuspended = "Suspended"
-	// ReasonConflict means that somebody else already propagates this resource
-	// to the cluster. Nothing of theirs is touched.
+	// ReasonConflict means that another owner already propagates this resource
+	// to the cluster. The controller does not touch the Work of that owner.
 	ReasonConflict = "Conflict"
 	// ReasonOverrideFailed means that the overrides for this cluster cannot be
-	// applied to the resource, or change what they must not. The cluster keeps
-	// the revision it has.
+	// applied to the resource, or change something that they must not change. The
+	// cluster keeps the revision it has.
 	ReasonOverrideFailed = "OverrideFailed"
 	// ReasonForbidden means that the service account of the object lacks a
 	// permission: to get the resource, or to propagate to the cluster. The
@@ -111,7 +110,7 @@ const (
 	// ReasonClusterNotFound means that no Cluster of this name is registered.
 	ReasonClusterNotFound = "ClusterNotFound"
 	// ReasonClusterNotReady means that Karmada has lost contact with the
-	// cluster; what it runs now is not known.
+	// cluster. What it runs now is unknown.
 	ReasonClusterNotReady = "ClusterNotReady"
 	// ReasonClusterTerminating means that the cluster is being unregistered.
 	ReasonClusterTerminating = "ClusterTerminating"
@@ -122,52 +121,52 @@ const (
 	ReasonRemovalBlocked = "RemovalBlocked"
 )
 
-// Labels and annotations. All but the last two are put on Works by
-// the controller and are not meant for users.
+// Labels and annotations. The controller puts all but the last two on Works.
+// They are not meant for users.
 const (
 	// OwnerUIDLabel is, on a Work, the UID of the object that owns it.
 	OwnerUIDLabel = GroupName + "/owner-uid"
 	// OwnerKindAnnotation is, on a Work, the kind of the object that owns it.
 	OwnerKindAnnotation = GroupName + "/owner-kind"
 	// OwnerNamespaceAnnotation is, on a Work, the namespace of the object that
-	// owns it; absent when that object is cluster-scoped.
+	// owns it. It is absent if that object is cluster-scoped.
 	OwnerNamespaceAnnotation = GroupName + "/owner-namespace"
 	// OwnerNameAnnotation is, on a Work, the name of the object that owns it.
 	OwnerNameAnnotation = GroupName + "/owner-name"
 	// ConfirmedRevisionAnnotation is, on a Work, the revision that the cluster
-	// had confirmed when the Work was written last.
+	// had confirmed when the Work was last written.
 	ConfirmedRevisionAnnotation = GroupName + "/confirmed-revision"
-	// ClusterReadySinceAnnotation is, on a Work, since when the cluster was
-	// Ready when the Work was written last. A later time means that contact
-	// was lost in between, and that the Work wants a fresh attempt.
+	// ClusterReadySinceAnnotation is, on a Work, the time since which the cluster
+	// was Ready when the Work was last written. If the cluster is now Ready since
+	// a later time, contact was lost in between, and the Work needs a new attempt.
 	ClusterReadySinceAnnotation = GroupName + "/cluster-ready-since"
 
 	// AttemptsAnnotation is, on a Work, how often the controller has asked Karmada
-	// to attempt it afresh, and when it did so last, RFC 3339: "2 2026-01-01T12:00:00Z".
-	// The word "deleting" follows when that was an attempt at the deletion of the Work.
+	// for a new attempt, and when it last did so, RFC 3339: "2 2026-01-01T12:00:00Z".
+	// The word "deleting" follows if that was an attempt to delete the Work.
 	AttemptsAnnotation = GroupName + "/attempts"
 	// SupersedesAnnotation is, on a Work, the UID of a deleted resource whose
-	// object the cluster may still have; the Work holds the resource that was
-	// created under its name since.
+	// object the cluster may still have. The Work holds the resource that has since
+	// been created with the same name.
 	SupersedesAnnotation = GroupName + "/supersedes"
-	// HealthFloorAnnotation is, on a Work whose content changed although the
-	// generation of its template did not, what the cluster's report on the content
-	// before says: "generation 3", which the reported generation must exceed, or
-	// "report " and a hash, from which the report must differ.
+	// HealthFloorAnnotation is set on a Work whose content changed although the
+	// generation of its template did not. It identifies the cluster's report on
+	// the previous content: "generation 3", which the reported generation must
+	// exceed, or "report " and a hash, from which the report must differ.
 	HealthFloorAnnotation = GroupName + "/health-floor"
 
-	// RetryAnnotation on an object has each of its Works that a cluster refuses
-	// attempted again at once, once for each value that it is given. On a Work
-	// it is the value that was followed last.
+	// RetryAnnotation on an object requests an immediate new attempt for each of
+	// its Works that a cluster refuses, once for each new value. On a Work, it is
+	// the value that was last followed.
 	RetryAnnotation = GroupName + "/retry"
 	// AbandonUnreachableAnnotation, with the value "true" on an object that is
-	// being deleted, lets it go although clusters that are not Ready could not
-	// be cleaned up.
+	// being deleted, lets the deletion finish although clusters that are not Ready
+	// could not be cleaned up.
 	AbandonUnreachableAnnotation = GroupName + "/abandon-unreachable"
 )
 
-// WorkConditionReset is, on a Work, the condition that says at which generation
-// the controller took back what the cluster had confirmed.
+// WorkConditionReset is, on a Work, the condition that records the generation at
+// which the controller reset what the cluster had confirmed.
 const WorkConditionReset = GroupName + "/Reset"
 
 // CleanupFinalizer holds an object until its Works are gone.
@@ -175,21 +174,22 @@ const CleanupFinalizer = GroupName + "/cleanup"
 
 // Reasons of Events that are not reasons of the status.
 const (
-	// EventClustersAbandoned records which clusters were not cleaned up when
-	// the object was let go.
+	// EventClustersAbandoned records which clusters were not cleaned up when the
+	// deletion of the object finished.
 	EventClustersAbandoned = "ClustersAbandoned"
-	// EventAggregateStatusFailed says that what the clusters report could not be
-	// aggregated onto the resource in the control plane.
+	// EventAggregateStatusFailed means that the reports of the clusters could not
+	// be aggregated into the status of the resource in the control plane.
 	EventAggregateStatusFailed = "AggregateStatusFailed"
 )
 
 const (
-	// MaxClusterRows is how many rows the status has at most.
+	// MaxClusterRows is the maximum number of rows in the status.
 	MaxClusterRows = 256
-	// MaxDependencies is how many resources may follow an object.
+	// MaxDependencies is the maximum number of dependencies of an object.
 	MaxDependencies = 256
-	// MaxUnreadyDependencies is how many dependencies the status names at most.
+	// MaxUnreadyDependencies is the maximum number of dependencies that the status
+	// lists.
 	MaxUnreadyDependencies = 16
-	// MaxMessageLength is how long the message of a row is at most, in bytes.
+	// MaxMessageLength is the maximum length of the message of a row, in bytes.
 	MaxMessageLength = 256
 )

@@ -31,13 +31,13 @@ import (
 
 var troubleshooting = filepath.Join("..", "..", "..", "docs", "troubleshooting.md")
 
-// reason is a constant of reasons.go that users meet in a status or an Event.
+// reason is a constant of reasons.go that users see in a status or an Event.
 type reason struct {
 	constant, value, comment string
 }
 
-// TestReasons holds what is said of reasons together: whoever reads one in a
-// status finds it in the documentation, under the very same word.
+// TestReasons checks that the documentation explains each reason under the name
+// that users see in a status.
 func TestReasons(t *testing.T) {
 	reasons := parseReasons(t)
 	if len(reasons) == 0 {
@@ -50,17 +50,17 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%s has the value %q, want %q", reason.constant, reason.value, name)
 		}
 		if !strings.HasPrefix(reason.comment, reason.constant+" ") {
-			t.Errorf("%s has no comment of its own, got %q", reason.constant, reason.comment)
+			t.Errorf("the comment of %s does not begin with its name: %q", reason.constant, reason.comment)
 		}
 		if entry, found := entries[reason.value]; !found {
 			t.Errorf("docs/troubleshooting.md has no entry \"### %s\"", reason.value)
 		} else if len(strings.Fields(entry)) < 5 {
-			t.Errorf("docs/troubleshooting.md says too little under \"### %s\": %q", reason.value, entry)
+			t.Errorf("the section \"### %s\" in docs/troubleshooting.md is too short: %q", reason.value, entry)
 		}
 	}
 	for entry := range entries {
 		if !slices.ContainsFunc(reasons, func(reason reason) bool { return reason.value == entry }) {
-			t.Errorf("docs/troubleshooting.md has an entry \"### %s\", which is no reason", entry)
+			t.Errorf("docs/troubleshooting.md has an entry \"### %s\", which is not a reason", entry)
 		}
 	}
 }

@@ -27,8 +27,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestTable asks the server for what kubectl get prints, the columns of
-// kubectl get -o wide included.
+// TestTable asks the server for the table that kubectl get prints, including the
+// columns of kubectl get -o wide.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	object, err := create(t, "table", spec(web, members), metav1.CreateOptions{})
@@ -75,8 +75,8 @@ func TestTable(t *testing.T) {
 			if definition.Name == "Age" {
 				value = "age"
 			}
-			// The server prints what is not there yet as null, kubectl prints that
-			// as <none>.
+			// The server returns null for a missing value, which kubectl prints as
+			// <none>.
 			if value == nil {
 				value = ""
 			}
@@ -128,8 +128,8 @@ func getTable(t *testing.T, name string) *metav1.Table {
 	return table
 }
 
-// TestNames is what users type: kubectl get dp, and kubectl get karmada-io for
-// all that Karmada and its companions define.
+// TestNames checks the names that users type: kubectl get dp, and kubectl get
+// karmada-io for everything that Karmada and its companions define.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	clients, err := kubernetes.NewForConfig(server)

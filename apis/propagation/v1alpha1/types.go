@@ -29,14 +29,14 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.resource.name`,description="Name of the resource that is propagated."
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resource.kind`,priority=1,description="Kind of the resource that is propagated."
-// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that run the current revision in good health, out of all named clusters."
+// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that have confirmed the current revision and report it healthy, out of all named clusters."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every cluster has confirmed the current revision and reports it healthy."
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why Ready is what it is, in one word."
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition, in one word."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the DirectPropagation was created."
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="Why Ready is what it is, in one sentence."
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="Message of the Ready condition, in one sentence."
 
 // DirectPropagation propagates one namespaced resource of the Karmada control
-// plane to the clusters that it names. The resource lives in the namespace of
+// plane to the clusters that it names. The resource must be in the namespace of
 // the DirectPropagation.
 type DirectPropagation struct {
 	metav1.TypeMeta `json:",inline"`
@@ -45,13 +45,13 @@ type DirectPropagation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec says which resource goes to which clusters.
+	// spec defines which resource is propagated to which clusters.
 	// +required
 	Spec PropagationSpec `json:"spec,omitzero"`
 
-	// status says, cluster by cluster, what is applied there. It is written by
-	// the controller alone; observedGeneration -1 means that the controller has
-	// not seen the object yet.
+	// status reports what is applied on each cluster. Only the controller writes
+	// it. observedGeneration -1 means that the controller has not seen the object
+	// yet.
 	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status PropagationStatus `json:"status,omitempty,omitzero"`
@@ -77,11 +77,11 @@ type DirectPropagationList struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.resource.name`,description="Name of the resource that is propagated."
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resource.kind`,priority=1,description="Kind of the resource that is propagated."
-// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that run the current revision in good health, out of all named clusters."
+// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that have confirmed the current revision and report it healthy, out of all named clusters."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every cluster has confirmed the current revision and reports it healthy."
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why Ready is what it is, in one word."
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition, in one word."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the ClusterDirectPropagation was created."
-// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="Why Ready is what it is, in one sentence."
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1,description="Message of the Ready condition, in one sentence."
 
 // ClusterDirectPropagation propagates one cluster-scoped resource of the
 // Karmada control plane, such as a CustomResourceDefinition or a ClusterRole,
@@ -94,13 +94,13 @@ type ClusterDirectPropagation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec says which resource goes to which clusters.
+	// spec defines which resource is propagated to which clusters.
 	// +required
 	Spec PropagationSpec `json:"spec,omitzero"`
 
-	// status says, cluster by cluster, what is applied there. It is written by
-	// the controller alone; observedGeneration -1 means that the controller has
-	// not seen the object yet.
+	// status reports what is applied on each cluster. Only the controller writes
+	// it. observedGeneration -1 means that the controller has not seen the object
+	// yet.
 	// +kubebuilder:default={"observedGeneration":-1}
 	// +optional
 	Status PropagationStatus `json:"status,omitempty,omitzero"`
@@ -118,17 +118,17 @@ type ClusterDirectPropagationList struct {
 	Items []ClusterDirectPropagation `json:"items"`
 }
 
-// PropagationSpec says which resource goes to which clusters.
+// PropagationSpec defines which resource is propagated to which clusters.
 // +kubebuilder:validation:XValidation:rule="has(self.clusters) || has(self.clusterSelector)",message="must say which clusters get the resource, in clusters or by clusterSelector",fieldPath=".clusters"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusters) || !self.clusters.exists(c, has(c.overriders)) || !(self.resource.apiVersion.split('/')[0] in ['rbac.authorization.k8s.io', 'authorization.openshift.io', 'security.openshift.io', 'user.openshift.io', 'certificates.k8s.io', 'admissionregistration.k8s.io', 'apiregistration.k8s.io', 'apiextensions.k8s.io'] || self.resource.apiVersion == 'v1' && self.resource.kind in ['Namespace', 'ResourceQuota', 'LimitRange'])",message="must not have overriders for a resource that grants permissions or limits what users of a namespace may do, which must be the same on every cluster; use a ClusterOverridePolicy",fieldPath=".clusters"
 type PropagationSpec struct {
-	// resource names the resource to propagate. It may be changed: the old
-	// resource is withdrawn from a cluster once the new one is written for it.
+	// resource names the resource to propagate. You can change it: the old
+	// resource is withdrawn from a cluster after the new one is written for it.
 	// +required
 	Resource ResourceReference `json:"resource,omitzero"`
 
 	// clusters are the member clusters that get the resource. A cluster that is
-	// taken off the list loses the resource, unless preserveResourcesOnDeletion
+	// removed from the list loses the resource, unless preserveResourcesOnDeletion
 	// is true.
 	// +listType=map
 	// +listMapKey=name
@@ -138,51 +138,53 @@ type PropagationSpec struct {
 	Clusters []TargetCluster `json:"clusters,omitempty"`
 
 	// clusterSelector selects member clusters by the labels of their Cluster
-	// objects, in addition to those in clusters. A cluster that joins or is
-	// labeled gets the resource; one that does not match any more loses it, like
-	// one that is taken off the list. The empty selector selects every cluster.
+	// objects, in addition to those in clusters. A cluster that starts to match
+	// gets the resource. A cluster that no longer matches is treated like one that
+	// is removed from the list. An empty selector selects every cluster.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
-	// conflictResolution says what to do with an object of the same name that a
-	// cluster already has and that Karmada does not manage: Abort leaves it
-	// alone and reports the cluster as failed, Overwrite takes it over.
+	// conflictResolution defines what happens if a cluster already has an object of
+	// the same name that Karmada does not manage. Abort leaves the object alone and
+	// reports the cluster as failed. Overwrite takes the object over.
 	// +kubebuilder:default=Abort
 	// +optional
 	ConflictResolution ConflictResolution `json:"conflictResolution,omitempty"`
 
 	// preserveResourcesOnDeletion keeps the resource on the clusters when the
-	// DirectPropagation is deleted or a cluster is taken off the list. By
-	// default the resource is removed from them.
+	// DirectPropagation is deleted or a cluster is removed from the list. By
+	// default, the resource is removed from them.
 	// +optional
 	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
 
-	// suspension stops changes from traveling to some or all clusters. What
+	// suspension stops changes from being propagated to some or all clusters. What
 	// the clusters run stays as it is.
 	// +optional
 	Suspension Suspension `json:"suspension,omitempty,omitzero"`
 
-	// propagateDeps has the ConfigMaps, Secrets, ServiceAccounts and claims that
-	// the resource needs, and whatever else Karmada's resource interpreter names,
-	// follow it to the same clusters. They follow changes, are shared between
-	// objects, and go away with the last one that needs them.
+	// propagateDeps also propagates what the resource needs to the same clusters:
+	// ConfigMaps, Secrets, ServiceAccounts, PersistentVolumeClaims, and whatever
+	// else Karmada's resource interpreter reports. Changes to these dependencies
+	// are propagated too. Objects can share a dependency; it is withdrawn with the
+	// last object that needs it.
 	// +optional
 	PropagateDeps *bool `json:"propagateDeps,omitempty"`
 
-	// aggregateStatus says whether the status that the clusters report is
-	// aggregated onto the resource in the control plane, as Karmada does for
-	// resources that a policy propagates. It is, unless this is false, for every
-	// kind that Karmada's resource interpreter can aggregate.
+	// aggregateStatus defines whether the status that the clusters report is
+	// aggregated into the resource in the control plane, as Karmada does for
+	// resources that a policy propagates. The default is true. It has an effect on
+	// every kind that Karmada's resource interpreter can aggregate.
 	// +optional
 	AggregateStatus *bool `json:"aggregateStatus,omitempty"`
 
 	// serviceAccountName names a service account in the namespace of the
-	// DirectPropagation. A revision travels to a cluster only if the account may
-	// get the resource, and every dependency that follows it, and may propagate
-	// to the cluster: verb propagate on clusters.cluster.karmada.io. What a
-	// cluster runs already stays when the account loses a permission. Without
-	// it, the default of the controller applies, and without that, the
-	// permissions of the controller. A ClusterDirectPropagation must not set it.
+	// DirectPropagation. A revision is propagated to a cluster only if the account
+	// may get the resource and each of its dependencies, and may propagate to the
+	// cluster: verb propagate on clusters.cluster.karmada.io. If the account loses
+	// a permission, clusters keep what they run. If the field is not set, the
+	// default service account of the controller applies; if there is no default,
+	// the permissions of the controller apply. A ClusterDirectPropagation must not
+	// set this field.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a ServiceAccount: lower-case letters, digits, '-' and '.'"
 	// +optional
@@ -193,13 +195,14 @@ type PropagationSpec struct {
 // namespaced resource is always taken from the namespace of the object that
 // names it.
 type ResourceReference struct {
-	// apiVersion is the group and version of the resource: v1, apps/v1.
+	// apiVersion is the group and version of the resource, for example v1 or
+	// apps/v1.
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be a version or group/version in lower case, for example v1 or apps/v1"
 	// +required
 	APIVersion string `json:"apiVersion,omitempty"`
 
-	// kind is the kind of the resource: Deployment, ConfigMap.
+	// kind is the kind of the resource, for example Deployment.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$')",message="must be a kind as manifests name it, for example Deployment, and neither a plural nor with its group"
 	// +required
@@ -220,42 +223,43 @@ type TargetCluster struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// replicas is the number of replicas on this cluster. By default it is what
-	// the resource says. The kind must be one that Karmada's resource
-	// interpreter can revise the replicas of.
+	// replicas is the number of replicas on this cluster. The default is the
+	// number in the resource. Karmada's resource interpreter must be able to revise
+	// the replicas of the kind.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// overriders change the resource for this cluster, after all that
-	// OverridePolicies and ClusterOverridePolicies change. They are Karmada's.
-	// They must not be used for what grants permissions, such as a RoleBinding,
-	// or limits what users of a namespace may do, such as a ResourceQuota.
+	// overriders change the resource for this cluster, after all OverridePolicies
+	// and ClusterOverridePolicies have been applied. They have the same format as
+	// in those policies. They are not allowed for resources that grant permissions,
+	// such as a RoleBinding, or that limit what users of a namespace may do, such
+	// as a ResourceQuota.
 	// +optional
 	Overriders *policyv1alpha1.Overriders `json:"overriders,omitempty"`
 }
 
-// ConflictResolution says what to do with an object that a cluster already
-// has and that Karmada does not manage.
+// ConflictResolution defines what happens if a cluster already has an object of
+// the same name that Karmada does not manage.
 // +kubebuilder:validation:Enum=Abort;Overwrite
 type ConflictResolution string
 
 const (
 	// ConflictAbort leaves the existing object alone.
 	ConflictAbort ConflictResolution = "Abort"
-	// ConflictOverwrite takes the existing object over.
+	// ConflictOverwrite takes over the existing object.
 	ConflictOverwrite ConflictResolution = "Overwrite"
 )
 
-// Suspension stops changes from traveling to clusters.
+// Suspension stops changes from being propagated to clusters.
 // +kubebuilder:validation:XValidation:rule="has(self.dispatching) || has(self.dispatchingOnClusters)",message="must say what is suspended, in dispatching or in dispatchingOnClusters, or be left out"
 // +kubebuilder:validation:XValidation:rule="!(has(self.dispatching) && self.dispatching && has(self.dispatchingOnClusters))",message="must have either dispatching: true, which suspends every cluster, or dispatchingOnClusters, which names some, and not both"
 type Suspension struct {
-	// dispatching, when true, suspends all clusters.
+	// dispatching suspends all clusters if it is true.
 	// +optional
 	Dispatching *bool `json:"dispatching,omitempty"`
 
-	// dispatchingOnClusters suspends the clusters that it names.
+	// dispatchingOnClusters names the clusters to suspend.
 	// +optional
 	DispatchingOnClusters SuspendClusters `json:"dispatchingOnClusters,omitempty,omitzero"`
 }
@@ -272,16 +276,17 @@ type SuspendClusters struct {
 	ClusterNames []string `json:"clusterNames,omitempty"`
 }
 
-// PropagationStatus says what is applied where. It follows kstatus: an object
-// is done when observedGeneration is its generation and Ready is True.
+// PropagationStatus reports what is applied on each cluster. It follows kstatus:
+// an object is fully reconciled when observedGeneration equals its generation and
+// Ready is True.
 type PropagationStatus struct {
 	// observedGeneration is the generation of the object that this status
-	// speaks of; -1 when the controller has not seen the object yet.
+	// describes. It is -1 if the controller has not seen the object yet.
 	// +kubebuilder:validation:Minimum=-1
 	// +optional
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, and while they are True, Reconciling and Stalled.
+	// conditions are Ready and, only while they are True, Reconciling and Stalled.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
@@ -290,25 +295,25 @@ type PropagationStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// summary counts the named clusters by their state; while the object is being
-	// deleted, the clusters that are still to be cleaned up.
+	// summary counts the named clusters by their state. While the object is being
+	// deleted, it counts the clusters that are still to be cleaned up.
 	// +optional
 	Summary *Summary `json:"summary,omitempty"`
 
-	// clusters has a row per cluster, the worst first, 256 rows at most. It is
-	// written as a whole: nobody but the controller owns a row.
+	// clusters has one row for each cluster, the worst first, and at most 256 rows.
+	// The controller owns and writes the whole list.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
 
-	// dependencies says how the resources fare that follow the resource, when
+	// dependencies reports the state of the dependencies of the resource if
 	// propagateDeps is true.
 	// +optional
 	Dependencies *Dependencies `json:"dependencies,omitempty"`
 
-	// omitted counts the clusters that have no row because there are more than
-	// 256. The summary counts them all.
+	// omitted is the number of clusters that have no row because there are more
+	// than 256. The summary counts all clusters.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Omitted *int32 `json:"omitted,omitempty"`
@@ -317,8 +322,8 @@ type PropagationStatus struct {
 // Summary counts the clusters that the spec names. applied, failed, pending
 // and unreachable add up to clusters.
 type Summary struct {
-	// progress is, for people, how many clusters run the current revision in
-	// good health, out of all: 3/4.
+	// progress shows how many clusters have confirmed the current revision and
+	// report it healthy, out of all clusters, for example 3/4.
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=16
 	// +required
@@ -351,33 +356,34 @@ type Summary struct {
 	// +required
 	Pending *int32 `json:"pending,omitempty"`
 
-	// unreachable is the number of clusters that Karmada calls not Ready.
+	// unreachable is the number of clusters that Karmada reports as not Ready.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Unreachable *int32 `json:"unreachable,omitempty"`
 }
 
-// Dependencies counts the resources that follow the named one.
+// Dependencies counts the dependencies of the named resource.
 type Dependencies struct {
-	// total is the number of resources that the resource needs.
+	// total is the number of dependencies.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Total *int32 `json:"total,omitempty"`
 
-	// ready is the number of those that every cluster has confirmed, or gets by
-	// another way.
+	// ready is the number of dependencies that every cluster has confirmed, or
+	// gets from another owner.
 	// +kubebuilder:validation:Minimum=0
 	// +required
 	Ready *int32 `json:"ready,omitempty"`
 
-	// unready names those that are not ready, and why, 16 at most.
+	// unready lists dependencies that are not ready, with the reason. It has at
+	// most 16 entries.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Unready []UnreadyDependency `json:"unready,omitempty"`
 }
 
-// UnreadyDependency is a resource that does not follow everywhere.
+// UnreadyDependency is a dependency that is not ready on every cluster.
 type UnreadyDependency struct {
 	// apiVersion is the group and version of the resource.
 	// +kubebuilder:validation:MinLength=1
@@ -397,30 +403,30 @@ type UnreadyDependency struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// reason is that of the worst cluster, or of the resource itself.
+	// reason is the reason of the worst cluster, or of the dependency itself.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Reason string `json:"reason,omitempty"`
 
-	// message says in a sentence why, 256 bytes at most.
+	// message explains the reason in one sentence. It has at most 256 bytes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// Health is what a cluster says of the health of the resource.
+// Health is what a cluster reports about the health of the resource.
 // +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
 type Health string
 
 const (
-	// HealthHealthy means that the cluster reports the resource healthy.
+	// HealthHealthy means that the cluster reports the resource as healthy.
 	HealthHealthy Health = "Healthy"
-	// HealthUnhealthy means that the cluster reports the resource not healthy.
+	// HealthUnhealthy means that the cluster reports the resource as not healthy.
 	HealthUnhealthy Health = "Unhealthy"
 	// HealthUnknown means that the cluster has not reported on the current
-	// revision, or that its report cannot be trusted now.
+	// revision, or that its report is not reliable at the moment.
 	HealthUnknown Health = "Unknown"
 )
 
@@ -432,37 +438,38 @@ type ClusterStatus struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// applied is True when the cluster has confirmed the current revision,
-	// False when it cannot or may not get it, Unknown when it has not answered
-	// or cannot be asked.
+	// applied is True if the cluster has confirmed the current revision, False if
+	// the cluster cannot or may not get it, and Unknown if the cluster has not
+	// answered or cannot be asked.
 	// +kubebuilder:validation:Enum=True;False;Unknown
 	// +required
 	Applied metav1.ConditionStatus `json:"applied,omitempty"`
 
-	// health is what the cluster says of the health of the resource.
+	// health is what the cluster reports about the health of the resource.
 	// +required
 	Health Health `json:"health,omitempty"`
 
-	// reason says in one word why the row is what it is.
+	// reason explains the state of the row in one word.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +required
 	Reason string `json:"reason,omitempty"`
 
-	// message says in a sentence why the row is what it is, 256 bytes at most.
+	// message explains the state of the row in one sentence. It has at most 256
+	// bytes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Message string `json:"message,omitempty"`
 
 	// revision is the content hash of the manifest that the cluster confirmed
-	// last. While a newer one is on its way, it is still the old one.
+	// last. It stays the same until the cluster confirms a newer revision.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// lastTransitionTime is when applied, health or reason last changed.
+	// lastTransitionTime is the last time that applied, health or reason changed.
 	// +required
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
 }

@@ -40,17 +40,17 @@ import (
 
 var directPropagations = v1alpha1.SchemeGroupVersion.WithResource("directpropagations")
 
-// Specs and statuses are YAML, as users write them: the Go types cannot even
-// hold much of what must be refused.
+// Specs and statuses are YAML, as users write them: the Go types cannot represent
+// much of what the server must reject.
 const (
 	web     = "{apiVersion: apps/v1, kind: Deployment, name: web}"
 	members = "[{name: member1}, {name: member2}]"
 )
 
-// What the server says around the part that is ours to word.
+// The text of the server around the message of a rule.
 const (
 	refused = `DirectPropagation.propagation.karmada-direct.io "web" is invalid: `
-	// notAllChecked follows every error that keeps the server from evaluating
+	// notAllChecked follows each error that prevents the server from evaluating
 	// CEL rules.
 	notAllChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
@@ -61,14 +61,14 @@ const (
 	noCluster       = "must name at least one cluster in clusterNames, or be left out"
 )
 
-// blocked is a refusal of which the server says that it stopped checking.
+// blocked is a refusal that reports that the server stopped checking.
 func blocked(findings ...string) string {
 	return refused + inOrder(append(findings, notAllChecked))
 }
 
-// inOrder joins findings as the server does, in an order of our own: the server
-// walks the fields of an object in the order of a Go map, which changes from
-// request to request.
+// inOrder joins findings as the server does, but in a fixed order: the server
+// visits the fields of an object in the order of a Go map, which differs between
+// requests.
 func inOrder(findings []string) string {
 	slices.Sort(findings)
 	return "[" + strings.Join(slices.Compact(findings), ", ") + "]"
@@ -87,7 +87,7 @@ func clusterList(n int) string {
 	return "[" + strings.Join(names, ",") + "]"
 }
 
-// answerCase is what the server says to one YAML document.
+// answerCase is the answer of the server to one YAML document.
 type answerCase struct {
 	name string
 	yaml string
@@ -259,8 +259,8 @@ func TestClustersValidation(t *testing.T) {
 	}})
 }
 
-// TestOverridersThatGrant: overriders are for what users of a namespace may write
-// anyway.
+// TestOverridersThatGrant checks that overriders are only accepted for resources
+// that users of a namespace may write anyway.
 func TestOverridersThatGrant(t *testing.T) {
 	t.Parallel()
 	const (
@@ -357,7 +357,7 @@ func TestPolicyValidation(t *testing.T) {
 	}})
 }
 
-// clusterNames lists n names of clusters.
+// clusterNames returns n names of clusters.
 func clusterNames(n int) string {
 	names := make([]string, n)
 	for i := range names {
@@ -378,8 +378,8 @@ func TestDefaults(t *testing.T) {
 			"clusters":           []any{map[string]any{"name": "member1"}, map[string]any{"name": "member2"}},
 			"conflictResolution": "Abort",
 		},
-		// Whoever waits for generation == observedGeneration waits for the
-		// controller from the first moment on.
+		// A client that waits for generation == observedGeneration waits for the
+		// controller from the beginning.
 		"status": map[string]any{"observedGeneration": int64(-1)},
 	}
 	if diff := cmp.Diff(want, map[string]any{"spec": got.Object["spec"], "status": got.Object["status"]}); diff != "" {
@@ -387,9 +387,9 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestGoTypesKeepTheirPromises sends what the Go types make of their zero
-// values through the server: an optional field that is not set must not arrive
-// as an empty one, which the rules refuse.
+// TestGoTypesKeepTheirPromises sends the zero values of the Go types to the
+// server: an optional field that is not set must not arrive as an empty one,
+// which the rules reject.
 func TestGoTypesKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	clients, err := versioned.NewForConfig(server)
@@ -473,7 +473,7 @@ func TestStatusValidation(t *testing.T) {
 	}} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			// A name of its own, and persisted: the status of an object that does not
+			// A unique name, and persisted: the status of an object that does not
 			// exist cannot be written.
 			name := strings.NewReplacer(" ", "-").Replace(strings.ToLower(tc.name))
 			object, err := create(t, name, spec(web, members), metav1.CreateOptions{})
@@ -489,8 +489,8 @@ func TestStatusValidation(t *testing.T) {
 	}
 }
 
-// TestStatusIsASubresource keeps users from writing what only the controller
-// may say, and the controller from changing what the user wants.
+// TestStatusIsASubresource checks that users cannot write the status with the
+// spec, and that the controller cannot change the spec with the status.
 func TestStatusIsASubresource(t *testing.T) {
 	t.Parallel()
 	object, err := create(t, "subresource", spec(web, members)+"\n", metav1.CreateOptions{})
@@ -552,7 +552,8 @@ func TestServiceAccountValidation(t *testing.T) {
 	}})
 }
 
-// TestClusterScopedHasNoServiceAccount: there is no namespace that it could be in.
+// TestClusterScopedHasNoServiceAccount checks that a ClusterDirectPropagation
+// cannot name a ServiceAccount, because it has no namespace.
 func TestClusterScopedHasNoServiceAccount(t *testing.T) {
 	t.Parallel()
 	clients, err := dynamic.NewForConfig(server)
@@ -590,7 +591,7 @@ func checkSpecs(t *testing.T, cases []answerCase) {
 	}
 }
 
-// message is what the server says, with several findings in a fixed order.
+// message is the answer of the server, with several findings in a fixed order.
 func message(err error) string {
 	if err == nil {
 		return ""
@@ -625,9 +626,9 @@ func client(t *testing.T) dynamic.ResourceInterface {
 	return clients.Resource(directPropagations).Namespace("default")
 }
 
-// create creates a DirectPropagation as kubectl does, which asks for strict
-// validation of fields. The object is gone when the test ends, so that the test
-// can run again on the same server.
+// create creates a DirectPropagation as kubectl does, with strict validation of
+// fields. The object is deleted when the test ends, so that the test can run again
+// on the same server.
 func create(t *testing.T, name, spec string, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
 	t.Helper()
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": decode(t, spec)}}

@@ -37,11 +37,11 @@ type ClusterDirectPropagationApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says which resource goes to which clusters.
+	// spec defines which resource is propagated to which clusters.
 	Spec *PropagationSpecApplyConfiguration `json:"spec,omitempty"`
-	// status says, cluster by cluster, what is applied there. It is written by
-	// the controller alone; observedGeneration -1 means that the controller has
-	// not seen the object yet.
+	// status reports what is applied on each cluster. Only the controller writes
+	// it. observedGeneration -1 means that the controller has not seen the object
+	// yet.
 	Status *PropagationStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -30,20 +30,21 @@ import (
 type ClusterStatusApplyConfiguration struct {
 	// name is the name of the Karmada Cluster object.
 	Name *string `json:"name,omitempty"`
-	// applied is True when the cluster has confirmed the current revision,
-	// False when it cannot or may not get it, Unknown when it has not answered
-	// or cannot be asked.
+	// applied is True if the cluster has confirmed the current revision, False if
+	// the cluster cannot or may not get it, and Unknown if the cluster has not
+	// answered or cannot be asked.
 	Applied *v1.ConditionStatus `json:"applied,omitempty"`
-	// health is what the cluster says of the health of the resource.
+	// health is what the cluster reports about the health of the resource.
 	Health *propagationv1alpha1.Health `json:"health,omitempty"`
-	// reason says in one word why the row is what it is.
+	// reason explains the state of the row in one word.
 	Reason *string `json:"reason,omitempty"`
-	// message says in a sentence why the row is what it is, 256 bytes at most.
+	// message explains the state of the row in one sentence. It has at most 256
+	// bytes.
 	Message *string `json:"message,omitempty"`
 	// revision is the content hash of the manifest that the cluster confirmed
-	// last. While a newer one is on its way, it is still the old one.
+	// last. It stays the same until the cluster confirms a newer revision.
 	Revision *string `json:"revision,omitempty"`
-	// lastTransitionTime is when applied, health or reason last changed.
+	// lastTransitionTime is the last time that applied, health or reason changed.
 	LastTransitionTime *v1.Time `json:"lastTransitionTime,omitempty"`
 }
 

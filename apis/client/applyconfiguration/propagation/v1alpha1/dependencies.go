@@ -21,14 +21,15 @@ package v1alpha1
 // DependenciesApplyConfiguration represents a declarative configuration of the Dependencies type for use
 // with apply.
 //
-// Dependencies counts the resources that follow the named one.
+// Dependencies counts the dependencies of the named resource.
 type DependenciesApplyConfiguration struct {
-	// total is the number of resources that the resource needs.
+	// total is the number of dependencies.
 	Total *int32 `json:"total,omitempty"`
-	// ready is the number of those that every cluster has confirmed, or gets by
-	// another way.
+	// ready is the number of dependencies that every cluster has confirmed, or
+	// gets from another owner.
 	Ready *int32 `json:"ready,omitempty"`
-	// unready names those that are not ready, and why, 16 at most.
+	// unready lists dependencies that are not ready, with the reason. It has at
+	// most 16 entries.
 	Unready []UnreadyDependencyApplyConfiguration `json:"unready,omitempty"`
 }
 

@@ -31,17 +31,17 @@ import (
 // with apply.
 //
 // DirectPropagation propagates one namespaced resource of the Karmada control
-// plane to the clusters that it names. The resource lives in the namespace of
+// plane to the clusters that it names. The resource must be in the namespace of
 // the DirectPropagation.
 type DirectPropagationApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec says which resource goes to which clusters.
+	// spec defines which resource is propagated to which clusters.
 	Spec *PropagationSpecApplyConfiguration `json:"spec,omitempty"`
-	// status says, cluster by cluster, what is applied there. It is written by
-	// the controller alone; observedGeneration -1 means that the controller has
-	// not seen the object yet.
+	// status reports what is applied on each cluster. Only the controller writes
+	// it. observedGeneration -1 means that the controller has not seen the object
+	// yet.
 	Status *PropagationStatusApplyConfiguration `json:"status,omitempty"`
 }
 

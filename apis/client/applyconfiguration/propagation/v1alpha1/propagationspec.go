@@ -26,48 +26,50 @@ import (
 // PropagationSpecApplyConfiguration represents a declarative configuration of the PropagationSpec type for use
 // with apply.
 //
-// PropagationSpec says which resource goes to which clusters.
+// PropagationSpec defines which resource is propagated to which clusters.
 type PropagationSpecApplyConfiguration struct {
-	// resource names the resource to propagate. It may be changed: the old
-	// resource is withdrawn from a cluster once the new one is written for it.
+	// resource names the resource to propagate. You can change it: the old
+	// resource is withdrawn from a cluster after the new one is written for it.
 	Resource *ResourceReferenceApplyConfiguration `json:"resource,omitempty"`
 	// clusters are the member clusters that get the resource. A cluster that is
-	// taken off the list loses the resource, unless preserveResourcesOnDeletion
+	// removed from the list loses the resource, unless preserveResourcesOnDeletion
 	// is true.
 	Clusters []TargetClusterApplyConfiguration `json:"clusters,omitempty"`
 	// clusterSelector selects member clusters by the labels of their Cluster
-	// objects, in addition to those in clusters. A cluster that joins or is
-	// labeled gets the resource; one that does not match any more loses it, like
-	// one that is taken off the list. The empty selector selects every cluster.
+	// objects, in addition to those in clusters. A cluster that starts to match
+	// gets the resource. A cluster that no longer matches is treated like one that
+	// is removed from the list. An empty selector selects every cluster.
 	ClusterSelector *v1.LabelSelectorApplyConfiguration `json:"clusterSelector,omitempty"`
-	// conflictResolution says what to do with an object of the same name that a
-	// cluster already has and that Karmada does not manage: Abort leaves it
-	// alone and reports the cluster as failed, Overwrite takes it over.
+	// conflictResolution defines what happens if a cluster already has an object of
+	// the same name that Karmada does not manage. Abort leaves the object alone and
+	// reports the cluster as failed. Overwrite takes the object over.
 	ConflictResolution *propagationv1alpha1.ConflictResolution `json:"conflictResolution,omitempty"`
 	// preserveResourcesOnDeletion keeps the resource on the clusters when the
-	// DirectPropagation is deleted or a cluster is taken off the list. By
-	// default the resource is removed from them.
+	// DirectPropagation is deleted or a cluster is removed from the list. By
+	// default, the resource is removed from them.
 	PreserveResourcesOnDeletion *bool `json:"preserveResourcesOnDeletion,omitempty"`
-	// suspension stops changes from traveling to some or all clusters. What
+	// suspension stops changes from being propagated to some or all clusters. What
 	// the clusters run stays as it is.
 	Suspension *SuspensionApplyConfiguration `json:"suspension,omitempty"`
-	// propagateDeps has the ConfigMaps, Secrets, ServiceAccounts and claims that
-	// the resource needs, and whatever else Karmada's resource interpreter names,
-	// follow it to the same clusters. They follow changes, are shared between
-	// objects, and go away with the last one that needs them.
+	// propagateDeps also propagates what the resource needs to the same clusters:
+	// ConfigMaps, Secrets, ServiceAccounts, PersistentVolumeClaims, and whatever
+	// else Karmada's resource interpreter reports. Changes to these dependencies
+	// are propagated too. Objects can share a dependency; it is withdrawn with the
+	// last object that needs it.
 	PropagateDeps *bool `json:"propagateDeps,omitempty"`
-	// aggregateStatus says whether the status that the clusters report is
-	// aggregated onto the resource in the control plane, as Karmada does for
-	// resources that a policy propagates. It is, unless this is false, for every
-	// kind that Karmada's resource interpreter can aggregate.
+	// aggregateStatus defines whether the status that the clusters report is
+	// aggregated into the resource in the control plane, as Karmada does for
+	// resources that a policy propagates. The default is true. It has an effect on
+	// every kind that Karmada's resource interpreter can aggregate.
 	AggregateStatus *bool `json:"aggregateStatus,omitempty"`
 	// serviceAccountName names a service account in the namespace of the
-	// DirectPropagation. A revision travels to a cluster only if the account may
-	// get the resource, and every dependency that follows it, and may propagate
-	// to the cluster: verb propagate on clusters.cluster.karmada.io. What a
-	// cluster runs already stays when the account loses a permission. Without
-	// it, the default of the controller applies, and without that, the
-	// permissions of the controller. A ClusterDirectPropagation must not set it.
+	// DirectPropagation. A revision is propagated to a cluster only if the account
+	// may get the resource and each of its dependencies, and may propagate to the
+	// cluster: verb propagate on clusters.cluster.karmada.io. If the account loses
+	// a permission, clusters keep what they run. If the field is not set, the
+	// default service account of the controller applies; if there is no default,
+	// the permissions of the controller apply. A ClusterDirectPropagation must not
+	// set this field.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 }
 

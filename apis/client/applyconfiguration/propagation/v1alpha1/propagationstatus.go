@@ -25,25 +25,26 @@ import (
 // PropagationStatusApplyConfiguration represents a declarative configuration of the PropagationStatus type for use
 // with apply.
 //
-// PropagationStatus says what is applied where. It follows kstatus: an object
-// is done when observedGeneration is its generation and Ready is True.
+// PropagationStatus reports what is applied on each cluster. It follows kstatus:
+// an object is fully reconciled when observedGeneration equals its generation and
+// Ready is True.
 type PropagationStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the object that this status
-	// speaks of; -1 when the controller has not seen the object yet.
+	// describes. It is -1 if the controller has not seen the object yet.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready, and while they are True, Reconciling and Stalled.
+	// conditions are Ready and, only while they are True, Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// summary counts the named clusters by their state; while the object is being
-	// deleted, the clusters that are still to be cleaned up.
+	// summary counts the named clusters by their state. While the object is being
+	// deleted, it counts the clusters that are still to be cleaned up.
 	Summary *SummaryApplyConfiguration `json:"summary,omitempty"`
-	// clusters has a row per cluster, the worst first, 256 rows at most. It is
-	// written as a whole: nobody but the controller owns a row.
+	// clusters has one row for each cluster, the worst first, and at most 256 rows.
+	// The controller owns and writes the whole list.
 	Clusters []ClusterStatusApplyConfiguration `json:"clusters,omitempty"`
-	// dependencies says how the resources fare that follow the resource, when
+	// dependencies reports the state of the dependencies of the resource if
 	// propagateDeps is true.
 	Dependencies *DependenciesApplyConfiguration `json:"dependencies,omitempty"`
-	// omitted counts the clusters that have no row because there are more than
-	// 256. The summary counts them all.
+	// omitted is the number of clusters that have no row because there are more
+	// than 256. The summary counts all clusters.
 	Omitted *int32 `json:"omitted,omitempty"`
 }
 

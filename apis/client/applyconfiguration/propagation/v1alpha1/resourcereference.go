@@ -25,9 +25,10 @@ package v1alpha1
 // namespaced resource is always taken from the namespace of the object that
 // names it.
 type ResourceReferenceApplyConfiguration struct {
-	// apiVersion is the group and version of the resource: v1, apps/v1.
+	// apiVersion is the group and version of the resource, for example v1 or
+	// apps/v1.
 	APIVersion *string `json:"apiVersion,omitempty"`
-	// kind is the kind of the resource: Deployment, ConfigMap.
+	// kind is the kind of the resource, for example Deployment.
 	Kind *string `json:"kind,omitempty"`
 	// name is the name of the resource.
 	Name *string `json:"name,omitempty"`

@@ -24,8 +24,8 @@ package v1alpha1
 // Summary counts the clusters that the spec names. applied, failed, pending
 // and unreachable add up to clusters.
 type SummaryApplyConfiguration struct {
-	// progress is, for people, how many clusters run the current revision in
-	// good health, out of all: 3/4.
+	// progress shows how many clusters have confirmed the current revision and
+	// report it healthy, out of all clusters, for example 3/4.
 	Progress *string `json:"progress,omitempty"`
 	// clusters is the number of clusters that the spec names.
 	Clusters *int32 `json:"clusters,omitempty"`
@@ -39,7 +39,7 @@ type SummaryApplyConfiguration struct {
 	Failed *int32 `json:"failed,omitempty"`
 	// pending is the number of clusters that have not answered yet.
 	Pending *int32 `json:"pending,omitempty"`
-	// unreachable is the number of clusters that Karmada calls not Ready.
+	// unreachable is the number of clusters that Karmada reports as not Ready.
 	Unreachable *int32 `json:"unreachable,omitempty"`
 }
 

@@ -21,11 +21,11 @@ package v1alpha1
 // SuspensionApplyConfiguration represents a declarative configuration of the Suspension type for use
 // with apply.
 //
-// Suspension stops changes from traveling to clusters.
+// Suspension stops changes from being propagated to clusters.
 type SuspensionApplyConfiguration struct {
-	// dispatching, when true, suspends all clusters.
+	// dispatching suspends all clusters if it is true.
 	Dispatching *bool `json:"dispatching,omitempty"`
-	// dispatchingOnClusters suspends the clusters that it names.
+	// dispatchingOnClusters names the clusters to suspend.
 	DispatchingOnClusters *SuspendClustersApplyConfiguration `json:"dispatchingOnClusters,omitempty"`
 }
 

@@ -29,14 +29,15 @@ import (
 type TargetClusterApplyConfiguration struct {
 	// name is the name of the Karmada Cluster object.
 	Name *string `json:"name,omitempty"`
-	// replicas is the number of replicas on this cluster. By default it is what
-	// the resource says. The kind must be one that Karmada's resource
-	// interpreter can revise the replicas of.
+	// replicas is the number of replicas on this cluster. The default is the
+	// number in the resource. Karmada's resource interpreter must be able to revise
+	// the replicas of the kind.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// overriders change the resource for this cluster, after all that
-	// OverridePolicies and ClusterOverridePolicies change. They are Karmada's.
-	// They must not be used for what grants permissions, such as a RoleBinding,
-	// or limits what users of a namespace may do, such as a ResourceQuota.
+	// overriders change the resource for this cluster, after all OverridePolicies
+	// and ClusterOverridePolicies have been applied. They have the same format as
+	// in those policies. They are not allowed for resources that grant permissions,
+	// such as a RoleBinding, or that limit what users of a namespace may do, such
+	// as a ResourceQuota.
 	Overriders *policyv1alpha1.Overriders `json:"overriders,omitempty"`
 }
 

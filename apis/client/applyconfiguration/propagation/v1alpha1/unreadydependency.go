@@ -21,7 +21,7 @@ package v1alpha1
 // UnreadyDependencyApplyConfiguration represents a declarative configuration of the UnreadyDependency type for use
 // with apply.
 //
-// UnreadyDependency is a resource that does not follow everywhere.
+// UnreadyDependency is a dependency that is not ready on every cluster.
 type UnreadyDependencyApplyConfiguration struct {
 	// apiVersion is the group and version of the resource.
 	APIVersion *string `json:"apiVersion,omitempty"`
@@ -29,9 +29,9 @@ type UnreadyDependencyApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// name is the name of the resource.
 	Name *string `json:"name,omitempty"`
-	// reason is that of the worst cluster, or of the resource itself.
+	// reason is the reason of the worst cluster, or of the dependency itself.
 	Reason *string `json:"reason,omitempty"`
-	// message says in a sentence why, 256 bytes at most.
+	// message explains the reason in one sentence. It has at most 256 bytes.
 	Message *string `json:"message,omitempty"`
 }
 
