@@ -27,7 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// controllerUsers is how guardrails.yaml lists the users that the controller
+// controllerUsers is the list in guardrails.yaml of the users that the controller
 // may have.
 const controllerUsers = "['system:serviceaccount:karmada-system:karmada-direct']"
 
@@ -37,11 +37,12 @@ func newInstallGuardrailsCommand(options *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "install-guardrails",
 		Short: "Install or upgrade the admission policies on the Karmada API server",
-		Long: `Applies to the Karmada API server, by server-side apply, admission policies that
-say what RBAC alone cannot: only the controller marks Works; who names a Secret
-must be allowed to get it, and who names RBAC objects to bind or escalate them;
-approvals and letting go of clusters need verbs of their own. Running it again
-changes nothing. The Karmada API server must be Kubernetes 1.30 or newer.`,
+		Long: `Applies admission policies to the Karmada API server with server-side apply. They
+enforce what RBAC alone cannot: only the controller marks Works; users who name a
+Secret must be allowed to get it, and users who name RBAC objects must be allowed
+to bind or escalate them; approving and abandoning clusters require separate
+verbs. Running the command again changes nothing. The Karmada API server must be
+Kubernetes 1.30 or newer.`,
 		Example: `  controller-manager install-guardrails --kubeconfig karmada.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -58,9 +59,9 @@ changes nothing. The Karmada API server must be Kubernetes 1.30 or newer.`,
 		},
 	}
 	command.Flags().StringSliceVar(&users, "controller-users", nil,
-		"Users that the controller may have on the Karmada API server. Without it, its ServiceAccount alone.")
+		"Users that the controller may have on the Karmada API server. The default is only its ServiceAccount.")
 	addNamespaceFlag(command, options)
-	command.Flags().DurationVar(&timeout, "timeout", timeout, "How long to try.")
+	command.Flags().DurationVar(&timeout, "timeout", timeout, "How long to retry.")
 	return command
 }
 

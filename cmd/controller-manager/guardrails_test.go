@@ -75,7 +75,7 @@ func startGuarded(t *testing.T) *guarded {
 			t.Fatal(err)
 		}
 	}
-	// The API server enforces a policy a moment after it has stored it.
+	// The API server enforces a policy shortly after it has stored it.
 	nobody := g.person("nobody")
 	nobody.may("create", "propagation.karmada-direct.io", "directpropagations", anyResource)
 	nobody.may("create", "work.karmada.io", "works", anyResource)
@@ -117,8 +117,8 @@ func (g *guarded) person(name string, groups ...string) *person {
 	return &person{Client: own, guarded: g, name: name}
 }
 
-// may gives a person a permission in every namespace, and waits until the API
-// server knows.
+// may grants a person a permission in every namespace, and waits until the API
+// server enforces it.
 func (p *person) may(verb, group, resource, name string) {
 	p.guarded.t.Helper()
 	rule := rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}}
@@ -154,7 +154,8 @@ func (p *person) may(verb, group, resource, name string) {
 	})
 }
 
-// editor is a person who may do all that users do with these kinds, and no more.
+// editor is a person who may do everything that users do with these kinds, and
+// nothing else.
 func (g *guarded) editor(name string) *person {
 	g.t.Helper()
 	editor := g.person(name)
@@ -340,7 +341,7 @@ func updatesThatGrantNothingAreNotChecked(t *testing.T, g *guarded) {
 	farther.Spec.Clusters = append(farther.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member2"})
 	forbidden(t, "another cluster", other.Update(t.Context(), farther), `needs the permission to get secrets "login"`)
 	allowed(t, "another cluster, by the author", author.Update(t.Context(), farther))
-	// Without an account, the permissions of the controller count.
+	// Without an account, the permissions of the controller apply.
 	confined := farther.DeepCopy()
 	confined.Spec.ServiceAccountName = "deployer"
 	allowed(t, "an account, by the author", author.Update(t.Context(), confined))
@@ -385,8 +386,8 @@ func finalizerNeedsAbandon(t *testing.T, g *guarded) {
 	}
 }
 
-// What an expression costs must not grow with the clusters, nor with what
-// somebody else has put on a Work.
+// The cost of an expression must not grow with the number of clusters, or with what
+// others have put on a Work.
 func thousandsOfClustersAreAffordable(t *testing.T, g *guarded) {
 	author := g.editor("author-of-many")
 	author.may("get", "", "secrets", anyResource)

@@ -35,8 +35,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// installed are the manifests that belong on the Karmada API server, besides
-// the CRDs.
+// installed are the manifests that belong on the Karmada API server, in addition
+// to the CRDs.
 //
 //go:embed install/controller.yaml install/propagated.yaml install/account.yaml install/users.yaml install/guardrails.yaml
 var installed embed.FS
@@ -45,11 +45,11 @@ const (
 	// account is the name of the controller's ServiceAccount on the Karmada API
 	// server, and of its roles.
 	account = "karmada-direct"
-	// propagatedRole is the ClusterRole that names the kinds that are propagated.
+	// propagatedRole is the ClusterRole that lists the kinds to propagate.
 	propagatedRole = "karmada-direct-propagated"
 )
 
-// connect makes a client of the Karmada API server.
+// connect returns a client for the Karmada API server.
 func (o *options) connect() (client.Client, error) {
 	config, err := o.restConfig()
 	if err != nil {
@@ -72,15 +72,15 @@ func newInstallRBACCommand(options *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "install-rbac",
 		Short: "Install or upgrade the roles on the Karmada API server",
-		Long: `Applies to the Karmada API server, by server-side apply: the ServiceAccount
-karmada-direct and the roles that the controller needs, and what the API server
-adds to its roles view, edit and admin. Running it again changes nothing. They
+		Long: `Applies the ServiceAccount karmada-direct, the roles that the controller needs,
+and additions to the roles view, edit and admin to the Karmada API server with
+server-side apply. Running the command again changes nothing. These objects
 belong on the Karmada API server, never on its host cluster.
 
-Without --propagated the controller may read the kinds of Kubernetes that people
-propagate. More kinds are added by any ClusterRole with the label
-rbac.karmada-direct.io/aggregate-to-propagated=true.`,
-		Example: `  # Only Deployments and ConfigMaps shall be propagated:
+Without --propagated, the controller may read the kinds of Kubernetes that users
+usually propagate. Each ClusterRole with the label
+rbac.karmada-direct.io/aggregate-to-propagated=true adds more kinds.`,
+		Example: `  # Propagate only Deployments and ConfigMaps:
   controller-manager install-rbac --kubeconfig karmada.kubeconfig --propagated=deployments.apps,configmaps`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -95,11 +95,11 @@ rbac.karmada-direct.io/aggregate-to-propagated=true.`,
 	}
 	command.Flags().StringSliceVar(&rights.Kinds, "propagated", nil,
 		`Kinds that the controller may propagate, as RESOURCE.GROUP: "deployments.apps", "configmaps", "*.apps". `+
-			`"*.*" for all, which includes every subresource. Without it, the usual kinds of Kubernetes.`)
+			`"*.*" means all kinds, including every subresource. The default is the usual kinds of Kubernetes.`)
 	command.Flags().BoolVar(&rights.AggregateStatus, "aggregate-status", rights.AggregateStatus,
-		"Let the controller write the status of what it propagates. To be false where the controller has --aggregate-status=false.")
+		"Allow the controller to write the status of what it propagates. Set it to false if the controller runs with --aggregate-status=false.")
 	addNamespaceFlag(command, options)
-	command.Flags().DurationVar(&timeout, "timeout", timeout, "How long to try.")
+	command.Flags().DurationVar(&timeout, "timeout", timeout, "How long to retry.")
 	return command
 }
 
@@ -108,7 +108,7 @@ func addNamespaceFlag(command *cobra.Command, options *options) {
 		"Namespace of the controller's ServiceAccount and of its lease, on the Karmada API server.")
 }
 
-// applyAll writes objects to the Karmada API server by server-side apply.
+// applyAll writes objects to the Karmada API server with server-side apply.
 func (o *options) applyAll(ctx context.Context, objects []*unstructured.Unstructured, out io.Writer) error {
 	server, err := o.connect()
 	if err != nil {
@@ -122,7 +122,7 @@ func (o *options) applyAll(ctx context.Context, objects []*unstructured.Unstruct
 	return nil
 }
 
-// applyObject writes an object by server-side apply.
+// applyObject writes an object with server-side apply.
 func applyObject(ctx context.Context, server client.Client, object *unstructured.Unstructured, out io.Writer) error {
 	kind := object.GroupVersionKind()
 	applied := client.ApplyConfigurationFromUnstructured(object)
@@ -134,11 +134,12 @@ func applyObject(ctx context.Context, server client.Client, object *unstructured
 	return nil
 }
 
-// propagatedRights say what the controller may do with what it propagates.
+// propagatedRights are the permissions of the controller on what it propagates.
 type propagatedRights struct {
-	// Kinds are what it may read, as RESOURCE.GROUP; the default list when empty.
+	// Kinds are the kinds that it may read, as RESOURCE.GROUP; if empty, the default
+	// list.
 	Kinds []string
-	// AggregateStatus lets it write their status.
+	// AggregateStatus allows it to write their status.
 	AggregateStatus bool
 }
 
@@ -185,7 +186,7 @@ func decodeAll(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// place puts an object, and who it speaks of, into a namespace.
+// place puts an object, and the subjects that it names, into a namespace.
 func place(object *unstructured.Unstructured, namespace string) {
 	if object.GetNamespace() != "" {
 		object.SetNamespace(namespace)
@@ -201,7 +202,7 @@ func place(object *unstructured.Unstructured, namespace string) {
 	}
 }
 
-// apply gives the role for what is propagated the rules that it should have.
+// apply sets the rules of the role for what is propagated.
 func (p propagatedRights) apply(role *unstructured.Unstructured) error {
 	rules, _, err := unstructured.NestedSlice(role.Object, "rules")
 	if err != nil {

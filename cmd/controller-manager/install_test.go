@@ -28,8 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// typed reads an object as the API server would, complaining of what it does
-// not know.
+// typed decodes an object as the API server would, and fails for unknown fields.
 func typed[T any](t *testing.T, objects []*unstructured.Unstructured, kind, name string) *T {
 	t.Helper()
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
@@ -103,8 +102,8 @@ func TestGuardrailsNameTheController(t *testing.T) {
 	}
 }
 
-// The default role reads no subresource, which a proxy is, and writes no status
-// but that of what it reads.
+// The default role reads no subresource, such as a proxy, and writes only the
+// status of what it reads.
 func TestDefaultRoleHasNoWildcard(t *testing.T) {
 	role := propagatedRoleWith(t, propagatedRights{AggregateStatus: true})
 	read := map[string]bool{}

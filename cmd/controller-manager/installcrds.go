@@ -41,10 +41,10 @@ func newInstallCommand(options *options) *cobra.Command {
 		Use:   "install-crds",
 		Short: "Install or upgrade the CustomResourceDefinitions on the Karmada API server",
 		Long: `Applies the CustomResourceDefinitions of this version to the Karmada API server
-by server-side apply, and waits until they are served. Running it again changes
-nothing. Those that a newer release has installed are left as they are, so that a
-rollback loses nothing that is stored. They belong on the Karmada API server,
-never on its host cluster.`,
+with server-side apply, and waits until they are served. Running the command again
+changes nothing. CustomResourceDefinitions of a newer release stay as they are, so
+that a rollback loses no stored data. They belong on the Karmada API server, never
+on its host cluster.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			server, err := options.connect()
@@ -92,11 +92,11 @@ func installCRDs(ctx context.Context, server client.Client, out io.Writer) error
 	return nil
 }
 
-// installedByAnnotation tells which version has installed a CRD.
+// installedByAnnotation records which version has installed a CRD.
 const installedByAnnotation = "propagation.karmada-direct.io/installed-by"
 
-// installedByNewer returns which release has installed a CRD, if that is newer
-// than this one. What lies between two releases is as old as the first of them.
+// installedByNewer returns the release that has installed a CRD, if it is newer
+// than this one. A build between two releases counts as the first of them.
 func installedByNewer(ctx context.Context, server client.Client, name string) (string, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := server.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
@@ -112,8 +112,8 @@ func installedByNewer(ctx context.Context, server client.Client, name string) (s
 	return "", nil
 }
 
-// isNewerRelease compares versions as `git describe` makes them. One that is
-// none, such as that of a build by hand, is neither newer nor older.
+// isNewerRelease compares versions in the format of `git describe`. A string that
+// is not a version, such as that of a manual build, is neither newer nor older.
 func isNewerRelease(a, b string) bool {
 	newer, err := utilversion.ParseGeneric(a)
 	older, errOther := utilversion.ParseGeneric(b)

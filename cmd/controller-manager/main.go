@@ -25,7 +25,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // the image has no certificate authorities of its own
+	_ "golang.org/x/crypto/x509roots/fallback" // the image contains no certificate authorities
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/logs"
@@ -54,14 +54,14 @@ func newCommand() *cobra.Command {
 		Use:   "controller-manager",
 		Short: "Propagates resources to clusters through Karmada Works",
 		Long: `The controller-manager watches DirectPropagations on a Karmada API server. For
-each of them it keeps one Work per cluster, and reports on it, cluster by
-cluster, what is applied there.
+each object, it maintains one Work per cluster, and reports in the status of the
+object what is applied on each cluster.
 
 It needs the CustomResourceDefinitions that "install-crds" installs, and the
-rights that "install-rbac" gives.
+permissions that "install-rbac" grants.
 
-When the content of its kubeconfig changes, it gives its lease back and ends
-with exit status 0, to be started again with the new one.`,
+When the content of its kubeconfig changes, it releases its lease and exits with
+status 0, so that it can be restarted with the new kubeconfig.`,
 		Example: `  # Once, and again after each upgrade:
   controller-manager install-crds --kubeconfig karmada.kubeconfig
 
@@ -82,7 +82,7 @@ with exit status 0, to be started again with the new one.`,
 			if err := options.validate(); err != nil {
 				return err
 			}
-			// Remembered before it is read, so that no change goes unseen in between.
+			// Remembered before it is read, so that no change in between is missed.
 			kubeconfig := options.watchKubeconfig(klog.Background())
 			config, err := options.restConfig()
 			if err != nil {
@@ -95,7 +95,7 @@ with exit status 0, to be started again with the new one.`,
 	}
 	options.addFlags(root.Flags())
 	root.PersistentFlags().StringVar(&options.kubeconfig, "kubeconfig", "",
-		"Path to the kubeconfig of the Karmada API server. Without it, $KUBECONFIG or the identity of the Pod is used.")
+		"Path to the kubeconfig for the Karmada API server. Without it, $KUBECONFIG or the identity of the Pod is used.")
 	logsv1.AddFlags(logging, root.PersistentFlags())
 	root.AddCommand(newInstallCommand(options), newInstallRBACCommand(options), newInstallGuardrailsCommand(options),
 		newWriteKubeconfigCommand(options), newVersionCommand())
@@ -105,7 +105,7 @@ with exit status 0, to be started again with the new one.`,
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this program, of Karmada and of Go it was built with",
+		Short: "Print the versions of this program, Karmada and Go",
 		Args:  cobra.NoArgs,
 		Run: func(command *cobra.Command, _ []string) {
 			fmt.Fprintf(command.OutOrStdout(), "controller-manager %s\n", version)
@@ -123,7 +123,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// restConfig tells how to reach the Karmada API server.
+// restConfig returns the configuration of clients of the Karmada API server.
 func (o *options) restConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
@@ -136,7 +136,7 @@ func (o *options) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// run runs the controller until ctx is done, and then gives the lease back.
+// run runs the controller until ctx is done, and then releases the lease.
 func run(ctx context.Context, config *rest.Config, options *options) error {
 	if err := awaitAPIs(ctx, config); err != nil {
 		return err

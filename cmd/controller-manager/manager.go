@@ -42,10 +42,11 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/propagation"
 )
 
-// leaseName names the lease of which one replica at a time is the holder.
+// leaseName is the name of the lease, which one replica holds at a time.
 const leaseName = "karmada-direct"
 
-// newScheme knows every kind that this program reads or writes as Go types.
+// newScheme returns a scheme with every kind that this program reads or writes as
+// a Go type.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -63,8 +64,8 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// needed are the APIs that the controller cannot do without, each with what to
-// do when the server does not know it.
+// needed are the APIs that the controller requires, each with the remedy if the
+// server does not serve it.
 var needed = []struct {
 	version schema.GroupVersion
 	remedy  string
@@ -74,14 +75,14 @@ var needed = []struct {
 	{propagationv1alpha1.SchemeGroupVersion, "install the CustomResourceDefinitions: controller-manager install-crds"},
 }
 
-// awaitAPIs returns when the server serves all that is needed. It waits while
-// an API is only unavailable, as that of Clusters is whenever Karmada's
-// aggregated API server is down: to end then would let a restart's back-off
-// come on top of that.
+// awaitAPIs returns when the server serves all APIs that the controller requires.
+// It waits while an API is only unavailable, as the API of Clusters is while
+// Karmada's aggregated API server is down: exiting would add the back-off of a
+// restart.
 func awaitAPIs(ctx context.Context, config *rest.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a discovery client: %w", err)
+		return fmt.Errorf("creating a discovery client: %w", err)
 	}
 	for _, api := range needed {
 		err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(context.Context) (bool, error) {
@@ -102,7 +103,7 @@ func awaitAPIs(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// newManager wires the controller to a Karmada API server.
+// newManager connects the controller to a Karmada API server.
 func newManager(ctx context.Context, config *rest.Config, options *options) (ctrl.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -116,7 +117,7 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 	if err != nil {
 		return nil, err
 	}
-	// A client of its own: however much there is to do, the lease is renewed.
+	// A separate client, so that the lease is renewed under any load.
 	leaseConfig := rest.CopyConfig(config)
 	leaseConfig.QPS, leaseConfig.Burst = rest.DefaultQPS, rest.DefaultBurst
 	leaseConfig.Timeout = options.renewDeadline / 2

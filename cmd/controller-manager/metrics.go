@@ -33,9 +33,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// metricsOptions say how metrics are served. With --metrics-secure that is by
-// TLS, to whoever the host cluster lets get /metrics: Prometheus has its account
-// there, and the Karmada API server does not know it.
+// metricsOptions define how metrics are served. With --metrics-secure, they are
+// served over TLS, to clients that the host cluster allows to get /metrics: the
+// host cluster has the account of Prometheus, which the Karmada API server does not
+// know.
 func (o *options) metricsOptions() (metricsserver.Options, error) {
 	served := metricsserver.Options{BindAddress: o.metricsAddress}
 	if !o.metricsSecure || o.metricsAddress == "0" {
@@ -69,12 +70,13 @@ func (o *options) metricsOptions() (metricsserver.Options, error) {
 	return served, nil
 }
 
-// hostConfig tells how to reach the cluster that the Pod runs in.
+// hostConfig returns the configuration of clients of the cluster that the Pod runs
+// in.
 func (o *options) hostConfig() (*rest.Config, error) {
 	if o.hostKubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("--metrics-secure: outside of a Pod, --metrics-host-kubeconfig must say which cluster reviews the readers of the metrics: %w", err)
+			return nil, fmt.Errorf("--metrics-secure: outside of a Pod, set --metrics-host-kubeconfig to the cluster that authorizes the clients of the metrics: %w", err)
 		}
 		return config, nil
 	}
@@ -85,9 +87,9 @@ func (o *options) hostConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// reviewedHandler serves to those whom the host cluster knows and lets read the
-// path. That of controller-runtime brings the libraries of an API server along,
-// for rules that a path does not need.
+// reviewedHandler serves clients that the host cluster authenticates and allows to
+// read the path. The handler of controller-runtime would add the libraries of an
+// API server, for rules that a path does not need.
 type reviewedHandler struct {
 	host    client.Client
 	handler http.Handler
@@ -122,8 +124,8 @@ func (h *reviewedHandler) ServeHTTP(response http.ResponseWriter, request *http.
 	}
 }
 
-// authenticate returns whose token it is; nil when the host cluster does not
-// know it.
+// authenticate returns the user of a token; nil if the host cluster does not know
+// the token.
 func (h *reviewedHandler) authenticate(ctx context.Context, token string) (*authenticationv1.UserInfo, error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
 	if err := h.host.Create(ctx, review); err != nil {

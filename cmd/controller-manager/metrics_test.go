@@ -40,8 +40,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// Metrics are served by TLS to whoever the host cluster lets read them. A token
-// of the Karmada API server is worth nothing there.
+// Metrics are served over TLS to clients that the host cluster allows to read them.
+// A token of the Karmada API server is not valid there.
 func TestSecureMetricsAreReviewedByTheHostCluster(t *testing.T) {
 	kubeconfig, karmada := start(t)
 	if _, err := call(t, "install-crds", "--kubeconfig", kubeconfig); err != nil {
@@ -132,7 +132,7 @@ func tokenFor(t *testing.T, server client.Client, name string) string {
 	return request.Status.Token
 }
 
-// lets lets an account read /metrics.
+// lets allows an account to read /metrics.
 func lets(t *testing.T, server client.Client, name string) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}

@@ -27,8 +27,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/propagation"
 )
 
-// options are the flags. Where Karmada's controller manager has the same one,
-// it has the same name.
+// options are the flags. A flag that Karmada's controller manager has too has the
+// same name here.
 type options struct {
 	kubeconfig string
 	qps        float32
@@ -56,7 +56,7 @@ type options struct {
 
 func defaultOptions() *options {
 	return &options{
-		// The API server's own priority and fairness decides who waits.
+		// The priority and fairness of the API server decides who waits.
 		qps: -1, burst: 0,
 		leaderElect:        true,
 		leaseDuration:      15 * time.Second,
@@ -73,44 +73,44 @@ func defaultOptions() *options {
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.qps, "kube-api-qps", o.qps,
-		"Requests a second to the Karmada API server; -1 for no limit of our own, so that the API server's priority and fairness decides.")
-	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "Requests that may exceed --kube-api-qps for a moment; wanted when that is above 0.")
+		"Maximum number of requests per second to the Karmada API server. -1 means no client-side limit: the priority and fairness of the API server decides.")
+	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "Number of requests that may briefly exceed --kube-api-qps. Required if --kube-api-qps is above 0.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect,
-		"Hold a lease while working, so that of several replicas one works at a time.")
+		"Elect a leader with a lease, so that only one of several replicas is active at a time.")
 	flags.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", o.leaseDuration,
-		"How long other replicas wait after the last renewal of the lease before they take it.")
+		"How long other replicas wait after the last renewal of the lease before they acquire it.")
 	flags.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", o.renewDeadline,
-		"How long the replica that works tries to renew the lease before it stops. Less than the lease duration.")
-	flags.DurationVar(&o.retryPeriod, "leader-elect-retry-period", o.retryPeriod, "How long to wait between attempts to get or renew the lease.")
+		"How long the leader tries to renew the lease before it stops. Must be less than the lease duration.")
+	flags.DurationVar(&o.retryPeriod, "leader-elect-retry-period", o.retryPeriod, "How long to wait between attempts to acquire or renew the lease.")
 	flags.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", o.leaseNamespace,
 		"Namespace of the lease, on the Karmada API server.")
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, `Address to serve Prometheus metrics on; "0" for none.`)
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, `Address to serve Prometheus metrics on. "0" disables them.`)
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure,
-		"Serve metrics by TLS, and only to those whom the host cluster lets get the path /metrics.")
+		"Serve metrics over TLS, and only to clients that the host cluster allows to get the path /metrics.")
 	flags.StringVar(&o.metricsCert, "metrics-tls-cert-file", o.metricsCert,
-		"Certificate of the metrics, with --metrics-secure; self-signed without it. Read again when it changes.")
-	flags.StringVar(&o.metricsKey, "metrics-tls-private-key-file", o.metricsKey, "Key of --metrics-tls-cert-file.")
+		"Path to the certificate for serving metrics, with --metrics-secure. Without it, the certificate is self-signed. The file is read again when it changes.")
+	flags.StringVar(&o.metricsKey, "metrics-tls-private-key-file", o.metricsKey, "Path to the private key of --metrics-tls-cert-file.")
 	flags.StringVar(&o.hostKubeconfig, "metrics-host-kubeconfig", o.hostKubeconfig,
-		"Path to a kubeconfig of the host cluster, which reviews the readers of the metrics with --metrics-secure. Without it, the identity of the Pod is used.")
-	flags.StringVar(&o.healthProbeAddress, "health-probe-bind-address", o.healthProbeAddress, `Address to serve /healthz and /readyz on; "0" for none.`)
+		"Path to a kubeconfig for the host cluster, which authorizes the clients of the metrics, with --metrics-secure. Without it, the identity of the Pod is used.")
+	flags.StringVar(&o.healthProbeAddress, "health-probe-bind-address", o.healthProbeAddress, `Address to serve /healthz and /readyz on. "0" disables them.`)
 	flags.BoolVar(&o.enableProfile, "enable-pprof", o.enableProfile, "Serve /debug/pprof/ on --profiling-bind-address.")
 	flags.StringVar(&o.profilingAddress, "profiling-bind-address", o.profilingAddress, "Address to serve profiles on, with --enable-pprof.")
 	flags.IntVar(&o.controller.Concurrency, "concurrent-direct-propagation-syncs", o.controller.Concurrency,
-		"How many DirectPropagations, and how many ClusterDirectPropagations, are reconciled at once.")
+		"Number of DirectPropagations, and number of ClusterDirectPropagations, to reconcile concurrently.")
 	flags.StringSliceVar(&o.controller.LocalPrefixes, "local-metadata-prefixes", nil,
-		"Prefixes of the keys of labels and annotations that stay in the control plane, for example app.kubernetes.io/instance where Argo CD tracks by that label. "+
+		"Prefixes of the keys of labels and annotations that stay in the control plane, for example app.kubernetes.io/instance if Argo CD tracks resources by that label. "+
 			"Those of Argo CD and kubectl's last-applied-configuration always stay.")
 	flags.StringVar(&o.controller.DefaultServiceAccount, "default-service-account", "",
-		"Name of the service account, in the namespace of each DirectPropagation that names none itself, whose permissions count. "+
+		"Name of the service account whose permissions apply to a DirectPropagation without spec.serviceAccountName, in the namespace of that DirectPropagation. "+
 			"Without it, such a DirectPropagation has the permissions of the controller.")
 	flags.BoolVar(&o.aggregateStatus, "aggregate-status", o.aggregateStatus,
-		"Aggregate what the clusters report onto resources in the control plane, unless an object says spec.aggregateStatus: false.")
+		"Aggregate the reports of the clusters into the status of resources in the control plane, unless an object sets spec.aggregateStatus: false.")
 	flags.BoolVar(&o.renewToken, "renew-token", o.renewToken,
-		"Renew the token of the kubeconfig that write-kubeconfig has written, in its file.")
-	flags.IntVar(&o.controller.Writers, "concurrent-work-writes", o.controller.Writers, "How many Works are written at once, over all DirectPropagations.")
+		"Renew the token of a kubeconfig from write-kubeconfig, in its file.")
+	flags.IntVar(&o.controller.Writers, "concurrent-work-writes", o.controller.Writers, "Number of Works to write concurrently, over all objects.")
 }
 
-// pprofAddress is where profiles are served; "0" for nowhere.
+// pprofAddress is the address to serve profiles on; "0" disables them.
 func (o *options) pprofAddress() string {
 	if !o.enableProfile {
 		return "0"
@@ -118,7 +118,7 @@ func (o *options) pprofAddress() string {
 	return o.profilingAddress
 }
 
-// validate names each flag that cannot be as it is.
+// validate returns an error that names each invalid flag.
 func (o *options) validate() error {
 	var errs []error
 	if o.qps == 0 || o.qps < 0 && o.qps != -1 {

@@ -49,7 +49,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// start starts an API server and returns the path of a kubeconfig for it.
+// start starts an API server, and returns the path of a kubeconfig for it.
 func start(t *testing.T) (string, client.Client) {
 	t.Helper()
 	_, kubeconfig, server := startServer(t)
@@ -87,7 +87,7 @@ func startServer(t *testing.T) (*envtest.Environment, string, client.Client) {
 	return environment, options.kubeconfig, server
 }
 
-// anyKind is a kind that the controller watches, with no rules of its own.
+// anyKind is a kind that the controller watches, without any rules.
 func anyKind(groupVersion, plural, kind string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
 	group, version, _ := strings.Cut(groupVersion, "/")
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -110,11 +110,11 @@ func withStatus(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.
 	return crd
 }
 
-// asProgram makes the test's own binary be the program.
+// asProgram makes the test binary act as the program.
 const asProgram = "TEST_RUNS_CONTROLLER_MANAGER"
 
-// asVersion, with a version, as the last argument, says what a release's build
-// would.
+// asVersion, followed by a version as the last argument, sets the version that a
+// release build has.
 const asVersion = "version="
 
 func TestMain(m *testing.M) {
@@ -129,7 +129,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// call runs the program in a process of its own, and returns what it prints.
+// call runs the program in a separate process, and returns its output.
 func call(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	program, err := os.Executable()
@@ -145,8 +145,8 @@ func call(t *testing.T, arguments ...string) (string, error) {
 	return string(printed), err
 }
 
-// With a changed kubeconfig the process ends as it does when it is asked to:
-// no error, and the lease is given back, so that nobody waits for it.
+// When the kubeconfig changes, the process exits as it does on a signal: without an
+// error, and after it has released the lease, so that no replica waits for it.
 func TestChangedKubeconfigGivesTheLeaseBack(t *testing.T) {
 	kubeconfig, server := start(t)
 	if _, err := call(t, "install-crds", "--kubeconfig", kubeconfig); err != nil {
@@ -199,7 +199,7 @@ func awaitHolder(t *testing.T, server client.Client, lease *coordinationv1.Lease
 	}
 }
 
-// install-rbac says what it does, and does nothing the second time.
+// install-rbac prints what it does, and changes nothing the second time.
 func TestInstallRBAC(t *testing.T) {
 	kubeconfig, server := start(t)
 	arguments := []string{"install-rbac", "--kubeconfig", kubeconfig, "--propagated=configmaps,deployments.apps"}
@@ -232,7 +232,7 @@ func TestInstallRBAC(t *testing.T) {
 	}
 }
 
-// rolesOf lists the versions of all that install-rbac writes.
+// rolesOf lists the versions of everything that install-rbac writes.
 func rolesOf(t *testing.T, server client.Client) string {
 	t.Helper()
 	objects, err := rbacObjects("karmada-system", propagatedRights{AggregateStatus: true})
@@ -255,8 +255,8 @@ func rolesOf(t *testing.T, server client.Client) string {
 	return string(text)
 }
 
-// Without a ServiceAccount no kubeconfig is written, and what to do about it is
-// said.
+// Without a ServiceAccount, no kubeconfig is written, and the error says what to do
+// about it.
 func TestWriteKubeconfigFails(t *testing.T) {
 	kubeconfig, _ := start(t)
 	output := filepath.Join(t.TempDir(), "written")
@@ -272,9 +272,9 @@ func TestWriteKubeconfigFails(t *testing.T) {
 	}
 }
 
-// The token of the kubeconfig is that of the ServiceAccount, whatever somebody
-// has put in the place where earlier versions kept it. It ends, renews itself,
-// and is worth nothing once its Secret is deleted.
+// The token of the kubeconfig is that of the ServiceAccount, whatever is in the
+// place where earlier versions kept it. It expires, is renewed, and becomes invalid
+// when its Secret is deleted.
 func TestTokenIsOfTheAccountRotatesAndIsRevoked(t *testing.T) {
 	kubeconfig, server := start(t)
 	if _, err := call(t, "install-rbac", "--kubeconfig", kubeconfig); err != nil {
@@ -318,7 +318,7 @@ func TestTokenIsOfTheAccountRotatesAndIsRevoked(t *testing.T) {
 	}
 }
 
-// renewsByItself renews a token with nothing but the token.
+// renewsByItself renews a token with only the permissions of the token.
 func renewsByItself(t *testing.T, kubeconfig string) {
 	t.Helper()
 	own := defaultOptions()
@@ -355,8 +355,7 @@ func renewsByItself(t *testing.T, kubeconfig string) {
 	}
 }
 
-// install-crds upgrades, and does not take back what a newer release has
-// installed.
+// install-crds upgrades, but does not downgrade what a newer release has installed.
 func TestInstallCRDsLeavesNewerOnes(t *testing.T) {
 	kubeconfig, server := start(t)
 	crd := &apiextensionsv1.CustomResourceDefinition{}

@@ -44,7 +44,7 @@ type tokenOf struct {
 	lifetime time.Duration
 }
 
-// requestToken asks for a token, and returns it once the API server takes it for
+// requestToken requests a token, and returns it once the API server accepts it as
 // that of the account.
 func requestToken(ctx context.Context, server client.Client, config *rest.Config, wanted tokenOf) (string, error) {
 	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.account.Namespace, Name: wanted.account.Name}}
@@ -66,7 +66,7 @@ func requestToken(ctx context.Context, server client.Client, config *rest.Config
 	return request.Status.Token, nil
 }
 
-// claims are what a token says of itself.
+// claims are the claims of a token.
 type claims struct {
 	Subject string `json:"sub"`
 	Issued  int64  `json:"iat"`
@@ -79,8 +79,8 @@ type claims struct {
 	} `json:"kubernetes.io"`
 }
 
-// readClaims reads a token from a file, and what it says of itself. Whether that
-// is true, the API server knows.
+// readClaims reads the claims of the token in a file. Only the API server can
+// verify them.
 func readClaims(file string) (claims, error) {
 	read := claims{}
 	token, err := os.ReadFile(file)
@@ -89,14 +89,14 @@ func readClaims(file string) (claims, error) {
 	}
 	parts := strings.Split(strings.TrimSpace(string(token)), ".")
 	if len(parts) != 3 {
-		return read, fmt.Errorf("%s holds no token of a ServiceAccount", file)
+		return read, fmt.Errorf("%s does not contain a ServiceAccount token", file)
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err == nil {
 		err = json.Unmarshal(payload, &read)
 	}
 	if err != nil {
-		return read, fmt.Errorf("%s holds no token of a ServiceAccount: %w", file, err)
+		return read, fmt.Errorf("%s does not contain a ServiceAccount token: %w", file, err)
 	}
 	if _, err := read.wanted(); err != nil {
 		return read, fmt.Errorf("%s: %w", file, err)
@@ -104,12 +104,12 @@ func readClaims(file string) (claims, error) {
 	return read, nil
 }
 
-// wanted is what to ask for in the place of a token.
+// wanted describes the token that replaces this one.
 func (c claims) wanted() (tokenOf, error) {
 	name, found := strings.CutPrefix(c.Subject, "system:serviceaccount:")
 	namespace, name, cut := strings.Cut(name, ":")
 	if !found || !cut || c.Expires <= c.Issued {
-		return tokenOf{}, fmt.Errorf("the token of %q, from %d to %d, is none that can be renewed", c.Subject, c.Issued, c.Expires)
+		return tokenOf{}, fmt.Errorf("the token of %q, from %d to %d, cannot be renewed", c.Subject, c.Issued, c.Expires)
 	}
 	wanted := tokenOf{
 		account:  types.NamespacedName{Namespace: namespace, Name: name},
@@ -121,13 +121,13 @@ func (c claims) wanted() (tokenOf, error) {
 	return wanted, nil
 }
 
-// due is when to renew: after a quarter of the token's life, so that the API
-// server may be away for the other three.
+// due returns when to renew: after a quarter of the token's lifetime, so that an
+// outage of the API server may last for the other three quarters.
 func (c claims) due() time.Time {
 	return time.Unix(c.Issued+(c.Expires-c.Issued)/4, 0)
 }
 
-// tokenRetry is the pause after a renewal that failed, and the least between two.
+// tokenRetry is the pause after a failed renewal, and the minimum between two.
 const tokenRetry = time.Minute
 
 // tokenRenewal renews the token in a file. The client reads that file again
@@ -139,13 +139,13 @@ type tokenRenewal struct {
 	log    logr.Logger
 }
 
-// renewToken adds the renewal to a manager, if it is asked for.
+// renewToken adds the renewal to a manager if it is enabled.
 func renewToken(mgr ctrl.Manager, config *rest.Config, options *options) error {
 	if !options.renewToken {
 		return nil
 	}
 	if config.BearerTokenFile == "" {
-		return errors.New("--renew-token: the kubeconfig has no token in a file; want one that write-kubeconfig has written")
+		return errors.New("--renew-token: the kubeconfig has no token in a file; use a kubeconfig from write-kubeconfig")
 	}
 	if _, err := readClaims(config.BearerTokenFile); err != nil {
 		return fmt.Errorf("--renew-token: %w", err)
@@ -179,7 +179,7 @@ func (r *tokenRenewal) Start(ctx context.Context) error {
 	}
 }
 
-// waits reports whether a time went by before ctx was done.
+// waits reports whether a duration passed before ctx was done.
 func waits(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -191,7 +191,7 @@ func waits(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// renew puts a new token in the place of the present one.
+// renew replaces the current token with a new one.
 func (r *tokenRenewal) renew(ctx context.Context) error {
 	current, err := readClaims(r.file)
 	if err != nil {

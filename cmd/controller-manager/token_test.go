@@ -33,10 +33,10 @@ func TestTokenIsRenewedAfterAQuarterOfItsLife(t *testing.T) {
 
 func TestOnlyTokensOfServiceAccountsAreRenewed(t *testing.T) {
 	for content, want := range map[string]string{
-		"opaque": "holds no token of a ServiceAccount",
-		"a.!.c":  "holds no token of a ServiceAccount",
-		encoded(`{"sub":"jane","iat":1,"exp":2}`):                                `the token of "jane", from 1 to 2, is none that can be renewed`,
-		encoded(`{"sub":"system:serviceaccount:karmada-system:karmada-direct"}`): "from 0 to 0, is none that can be renewed", // it never ends
+		"opaque": "does not contain a ServiceAccount token",
+		"a.!.c":  "does not contain a ServiceAccount token",
+		encoded(`{"sub":"jane","iat":1,"exp":2}`):                                `the token of "jane", from 1 to 2, cannot be renewed`,
+		encoded(`{"sub":"system:serviceaccount:karmada-system:karmada-direct"}`): "from 0 to 0, cannot be renewed", // it never expires
 		encoded(`{"sub":"system:serviceaccount:a:b","iat":1,"exp":2}`):           "",
 	} {
 		file := filepath.Join(t.TempDir(), "token")

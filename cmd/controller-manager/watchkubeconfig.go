@@ -30,13 +30,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// kubeconfigInterval is how often the kubeconfig is looked at. Kubelet takes up
-// to a minute to show a changed Secret; some seconds more are not felt.
+// kubeconfigInterval is how often to check the kubeconfig. The kubelet takes up to
+// a minute to update a mounted Secret, so a few more seconds do not matter.
 const kubeconfigInterval = 5 * time.Second
 
-// kubeconfigWatch looks whether the kubeconfig that a process was started with
-// is still the one that is there. A running client never reads its
-// certificates, its CA or its address again.
+// kubeconfigWatch checks whether the kubeconfig that the process was started with
+// has changed. A running client never reads its certificates, its CA or its address
+// again.
 type kubeconfigWatch struct {
 	files    []string
 	load     func() error
@@ -44,7 +44,7 @@ type kubeconfigWatch struct {
 	log      logr.Logger
 	// started is the digest of the files when the process read them.
 	started [sha256.Size]byte
-	// refused is the digest of what was there last and could not be loaded.
+	// refused is the digest of the last content that could not be loaded.
 	refused [sha256.Size]byte
 }
 
@@ -62,8 +62,8 @@ func (o *options) watchKubeconfig(log logr.Logger) *kubeconfigWatch {
 		_, err := o.restConfig()
 		return err
 	}
-	// Client certificates and tokens in files of their own are read again by the
-	// client; its CA is not.
+	// The client reads certificates and tokens in separate files again, but not its
+	// CA.
 	if config, err := o.restConfig(); err == nil && config.CAFile != "" {
 		w.files = append(w.files, config.CAFile)
 	}
@@ -71,9 +71,9 @@ func (o *options) watchKubeconfig(log logr.Logger) *kubeconfigWatch {
 	return w
 }
 
-// untilChanged returns a context that ends with the given one, and when the
-// kubeconfig has changed to another one that can be loaded. What cannot be
-// loaded is no reason to stop working with what was.
+// untilChanged returns a context that ends with the given one, or when the
+// kubeconfig has changed to one that can be loaded. If it cannot be loaded, the
+// process continues with the old one.
 func (w *kubeconfigWatch) untilChanged(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -86,7 +86,7 @@ func (w *kubeconfigWatch) untilChanged(ctx context.Context) (context.Context, co
 			case <-ticker.C:
 			}
 			if w.changed() {
-				w.log.Info("The kubeconfig has changed; ending, to be started again with the new one")
+				w.log.Info("The kubeconfig has changed; exiting, to be restarted with the new one")
 				cancel()
 				return
 			}
@@ -95,21 +95,21 @@ func (w *kubeconfigWatch) untilChanged(ctx context.Context) (context.Context, co
 	return ctx, cancel
 }
 
-// changed tells whether there is another kubeconfig now that can be loaded.
+// changed reports whether the kubeconfig has changed and can be loaded.
 func (w *kubeconfigWatch) changed() bool {
 	now := digest(w.files)
 	if now == w.started || now == w.refused {
 		return false
 	}
 	if err := w.load(); err != nil {
-		w.log.Error(err, "The kubeconfig has changed and cannot be loaded; going on with the one from the start")
+		w.log.Error(err, "The kubeconfig has changed, but cannot be loaded; continuing with the old one")
 		w.refused = now
 		return false
 	}
 	return true
 }
 
-// digest stands for the content of files, and for which of them there are.
+// digest is a hash of the content of files, and of which of them exist.
 func digest(files []string) [sha256.Size]byte {
 	hash := sha256.New()
 	for _, name := range files {

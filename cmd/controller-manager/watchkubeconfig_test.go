@@ -34,8 +34,8 @@ contexts: [{name: k, context: {cluster: k, user: k}}]
 current-context: k
 `
 
-// secretFolder is a Secret as kubelet mounts it: what is read is reached
-// through a link that is switched as a whole.
+// secretFolder is a Secret as the kubelet mounts it: the files are reached through
+// a link that is replaced atomically.
 type secretFolder struct {
 	t   *testing.T
 	dir string
@@ -53,7 +53,7 @@ func newSecretFolder(t *testing.T, content string) *secretFolder {
 
 func (f *secretFolder) kubeconfig() string { return filepath.Join(f.dir, "kubeconfig") }
 
-// shows switches to a version of the Secret; one without content has no file.
+// shows switches to a version of the Secret. A version without content has no file.
 func (f *secretFolder) shows(version, content string) {
 	f.t.Helper()
 	if err := os.MkdirAll(filepath.Join(f.dir, version), 0o755); err != nil {

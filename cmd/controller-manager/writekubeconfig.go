@@ -40,17 +40,17 @@ import (
 
 const (
 	// tokenAnchor is the Secret on the Karmada API server that all tokens of the
-	// controller are bound to: they are worth nothing once it is deleted.
+	// controller are bound to. They become invalid when it is deleted.
 	tokenAnchor = "karmada-direct-credentials"
-	// legacyToken is the Secret that held a token without an end, in versions
-	// before this one.
+	// legacyToken is the Secret in which earlier versions stored a token that never
+	// expires.
 	legacyToken = "karmada-direct-token" //nolint:gosec // the name of a Secret, not a secret
 	// tokenLifetime is longer than most outages of an API server: a token that
 	// has expired cannot renew itself.
 	tokenLifetime = 24 * time.Hour
 )
 
-// kubeconfigOutput is what write-kubeconfig is told.
+// kubeconfigOutput are the flags of write-kubeconfig.
 type kubeconfigOutput struct {
 	path     string
 	lifetime time.Duration
@@ -61,28 +61,28 @@ func newWriteKubeconfigCommand(options *options) *cobra.Command {
 	output := kubeconfigOutput{lifetime: tokenLifetime, timeout: time.Minute}
 	command := &cobra.Command{
 		Use:   "write-kubeconfig",
-		Short: "Write a kubeconfig that holds no more rights than the controller needs",
-		Long: `Writes a kubeconfig for the ServiceAccount that "install-rbac" makes, with the
-address and the CA of the kubeconfig that this command is given. Beside it, in a
-file with "-token" added to its name, it writes a token that ends after
---token-lifetime; the controller renews it there with --renew-token.
+		Short: "Write a kubeconfig with only the permissions that the controller needs",
+		Long: `Writes a kubeconfig for the ServiceAccount that "install-rbac" creates, with the
+address and the CA of the kubeconfig that this command uses. Next to it, in a file
+with "-token" added to its name, it writes a token that expires after
+--token-lifetime. With --renew-token, the controller renews the token there.
 
 Tokens are bound to the Secret karmada-direct-credentials on the Karmada API
-server, which this command creates where it is missing. Delete that Secret to
-take all permissions from the controller, until this command is run again.`,
+server, which this command creates if it does not exist. Delete that Secret to
+revoke all permissions of the controller until this command runs again.`,
 		Example: `  controller-manager write-kubeconfig --kubeconfig admin.kubeconfig --output controller.kubeconfig
   controller-manager --kubeconfig controller.kubeconfig --renew-token`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if output.path == "" {
-				return errors.New("--output: want the path of the kubeconfig to write")
+				return errors.New("--output: must be the path of the kubeconfig to write")
 			}
 			return options.writeKubeconfig(command.Context(), output, command.OutOrStdout())
 		},
 	}
 	command.Flags().StringVar(&output.path, "output", "", "Path of the kubeconfig to write.")
 	command.Flags().DurationVar(&output.lifetime, "token-lifetime", output.lifetime,
-		"How long a token lasts; at least 10m. It is renewed after a quarter of that, so that an outage of three quarters does no harm.")
+		"Lifetime of a token, at least 10m. It is renewed after a quarter of its lifetime, so that it survives an outage of three quarters.")
 	addNamespaceFlag(command, options)
 	command.Flags().DurationVar(&output.timeout, "timeout", output.timeout, "How long to wait for the token.")
 	return command
@@ -110,7 +110,7 @@ func (o *options) writeKubeconfig(ctx context.Context, output kubeconfigOutput, 
 	if err != nil {
 		return err
 	}
-	// The token first: a kubeconfig is never there without it.
+	// Write the token first, so that the kubeconfig never exists without it.
 	if err := replaceFile(output.path+"-token", []byte(token)); err != nil {
 		return fmt.Errorf("writing the token: %w", err)
 	}
@@ -125,8 +125,8 @@ func (o *options) writeKubeconfig(ctx context.Context, output kubeconfigOutput, 
 	return warnOfLegacyToken(ctx, server, owner.Namespace, out)
 }
 
-// anchorOf returns the Secret that tokens are bound to, and creates it where it
-// is missing.
+// anchorOf returns the Secret that tokens are bound to, and creates it if it does
+// not exist.
 func anchorOf(ctx context.Context, server client.Client, namespace string) (*authenticationv1.BoundObjectReference, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: tokenAnchor,
@@ -150,12 +150,12 @@ func warnOfLegacyToken(ctx context.Context, server client.Client, namespace stri
 	if err != nil {
 		return fmt.Errorf("looking for a token of an earlier version: %w", err)
 	}
-	fmt.Fprintf(out, "Secret %s/%s of an earlier version holds a token that never ends; delete it once no controller of that version runs\n", namespace, legacyToken)
+	fmt.Fprintf(out, "Secret %s/%s of an earlier version holds a token that never expires; delete it once no controller of that version runs\n", namespace, legacyToken)
 	return nil
 }
 
-// kubeconfigFor makes a kubeconfig that differs from a given one in who its
-// user is.
+// kubeconfigFor returns a kubeconfig that differs from a given one only in its
+// user.
 func kubeconfigFor(admin *rest.Config, tokenFile string) ([]byte, error) {
 	config := rest.AnonymousClientConfig(admin)
 	if err := rest.LoadTLSFiles(config); err != nil { // the files may not be where the kubeconfig goes
@@ -176,8 +176,8 @@ func kubeconfigFor(admin *rest.Config, tokenFile string) ([]byte, error) {
 	return content, nil
 }
 
-// awaitUser asks the API server whom it takes a client for, until it knows it:
-// a token is issued a moment before every part of the API server accepts it.
+// awaitUser asks the API server for the user of a client until it knows the user:
+// a token is issued shortly before every part of the API server accepts it.
 func awaitUser(ctx context.Context, config *rest.Config) (string, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -195,18 +195,18 @@ func awaitUser(ctx context.Context, config *rest.Config) (string, error) {
 		return refused == nil, nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("the Karmada API server %s does not take the token: %w", config.Host, errors.Join(err, refused))
+		return "", fmt.Errorf("the Karmada API server %s does not accept the token: %w", config.Host, errors.Join(err, refused))
 	}
 	return review.Status.UserInfo.Username, nil
 }
 
-// replaceFile writes a file whole or not at all, for its owner alone.
+// replaceFile writes a file atomically, readable only by its owner.
 func replaceFile(path string, data []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // of no effect once it is renamed
+	defer func() { _ = os.Remove(temporary.Name()) }() // has no effect after the rename
 	_, err = temporary.Write(data)
 	if err = errors.Join(err, temporary.Close()); err != nil {
 		return err

@@ -128,7 +128,7 @@ func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition 
 			kept = append(kept, condition)
 		}
 	}
-	message := "Karmada Direct awaits that the cluster confirms what is written next."
+	message := "Karmada Direct is waiting for the cluster to confirm the next write."
 	if revision := confirmedRevision(work); revision != "" {
 		message = resetPrefix + revision
 	}

@@ -64,7 +64,7 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterTerminating, "the cluster is being unregistered from Karmada")
 	case holder != "":
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
-			fmt.Sprintf("%s %s is already propagated to this cluster by %s; it is taken up when that lets go", observed.Spec.Resource.Kind, observed.Spec.Resource.Name, holder))
+			fmt.Sprintf("%s %s is already propagated to this cluster by %s; this object takes over when that owner releases it", observed.Spec.Resource.Kind, observed.Spec.Resource.Name, holder))
 	case denied:
 		return row(name, denial.applied(), denial.Reason, denial.Message)
 	case !cluster.Ready:
@@ -166,7 +166,7 @@ func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.W
 		confirmed.Message = "the cluster runs the current revision and has not reported its health yet"
 	case target.Suspend:
 		confirmed.Reason = propagationv1alpha1.ReasonSuspended
-		confirmed.Message = "the cluster runs the current revision; changes do not travel while propagation is suspended"
+		confirmed.Message = "the cluster runs the current revision; changes are held back while propagation is suspended"
 	}
 	return confirmed
 }

@@ -165,5 +165,9 @@ func withdrawals(removals []propagationv1alpha1.ClusterStatus) string {
 		return "every cluster is cleaned up"
 	}
 	bad := worst(removals)
-	return fmt.Sprintf("%d to be cleaned up; %s: %s", len(removals), bad.Name, bad.Message)
+	clusters := "1 cluster"
+	if len(removals) > 1 {
+		clusters = fmt.Sprintf("%d clusters", len(removals))
+	}
+	return fmt.Sprintf("%s still to be cleaned up; %s: %s", clusters, bad.Name, bad.Message)
 }

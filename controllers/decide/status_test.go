@@ -88,9 +88,9 @@ func TestRows(t *testing.T) {
 		"cluster terminating":          {scene(one, cluster("member1", Cluster{Exists: true, Terminating: true})), Outcome{}, "member1 False Unknown ClusterTerminating : the cluster is being unregistered from Karmada"},
 		"no contact":                   {scene(one, cluster("member1", Cluster{Exists: true, Message: "ClusterNotReachable: down"}), on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 Unknown Unknown ClusterNotReady c0ffee: Karmada has no contact with the cluster: ClusterNotReachable: down"},
 		"kind not enabled":             {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), Outcome{}, "member1 False Unknown APINotEnabled : the cluster does not serve apps/v1 Deployment; install it there"},
-		"held, known before":           {scene(one, func(o *Observed) { o.Holders["member1"] = "DirectPropagation shop/other" }), Outcome{}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by DirectPropagation shop/other; it is taken up when that lets go"},
-		"held, found on writing":       {scene(one), Outcome{Holders: map[string]string{"member1": "ResourceBinding shop/web-deployment"}}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by ResourceBinding shop/web-deployment; it is taken up when that lets go"},
-		"suspended and current":        {scene(one, suspended, on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Suspended c0ffee: the cluster runs the current revision; changes do not travel while propagation is suspended"},
+		"held, known before":           {scene(one, func(o *Observed) { o.Holders["member1"] = "DirectPropagation shop/other" }), Outcome{}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by DirectPropagation shop/other; this object takes over when that owner releases it"},
+		"held, found on writing":       {scene(one), Outcome{Holders: map[string]string{"member1": "ResourceBinding shop/web-deployment"}}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by ResourceBinding shop/web-deployment; this object takes over when that owner releases it"},
+		"suspended and current":        {scene(one, suspended, on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Suspended c0ffee: the cluster runs the current revision; changes are held back while propagation is suspended"},
 		"suspended and behind":         {scene(one, suspended, on("member1", remembers)), Outcome{}, "member1 Unknown Unknown Suspended 0ddba11: propagation to the cluster is suspended; the current revision waits"},
 		"resource missing, kept":       {scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: "gone"}), on("member1", revision(older), isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Applied 0ddba11:"},
 		"resource missing, never sent": {scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: "gone"})), Outcome{}, "member1 False Unknown ResourceNotFound : gone"},
@@ -134,10 +134,10 @@ func TestConditions(t *testing.T) {
 			"Ready False ResourceScopeMismatch: wrong", "Stalled True ResourceScopeMismatch: wrong"}},
 		"done, one to be cleaned up": {scene(two, append(good, on("member3"), cluster("member3", readyCluster))...), []string{
 			"Ready True Propagated: each of 2 clusters has confirmed revision c0ffee and reports it healthy",
-			"Reconciling True Removing: 1 to be cleaned up; member3: the resource is being removed from the cluster"}},
+			"Reconciling True Removing: 1 cluster still to be cleaned up; member3: the resource is being removed from the cluster"}},
 		"deleting": {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), []string{
-			"Ready False Deleting: 1 to be cleaned up; member1: the resource is being removed from the cluster",
-			"Reconciling True Deleting: 1 to be cleaned up; member1: the resource is being removed from the cluster"}},
+			"Ready False Deleting: 1 cluster still to be cleaned up; member1: the resource is being removed from the cluster",
+			"Reconciling True Deleting: 1 cluster still to be cleaned up; member1: the resource is being removed from the cluster"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -34,19 +34,19 @@ import (
 var (
 	reconcileErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_reconcile_errors_total",
-		Help: "Reconciles that ended with trouble, by kind of the object and reason.",
+		Help: "Reconciles that ended with a problem, by kind of the object and reason.",
 	}, []string{"kind", "reason"})
 	workWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_work_writes_total",
-		Help: "Writes of Works that succeeded, by kind of the owner and operation: create, update, reset, nudge (of a deletion), delete, release.",
+		Help: "Successful writes to Works, by kind of the owner and operation: create, update, reset, nudge (of a deletion), delete, release.",
 	}, []string{"kind", "operation"})
 	templateWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_template_status_writes_total",
-		Help: "Writes of aggregated status onto resources of the control plane that succeeded, by kind of the object.",
+		Help: "Successful writes of aggregated status to resources in the control plane, by kind of the object.",
 	}, []string{"kind"})
 	worksSkipped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_works_skipped_total",
-		Help: "Works that a reconcile found to be right already, by kind of the owner.",
+		Help: "Works that a reconcile did not write because they were already right, by kind of the owner.",
 	}, []string{"kind"})
 	clusterRows = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "karmada_direct_clusters",

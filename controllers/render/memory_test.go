@@ -82,7 +82,7 @@ func confirmedWork(b *testing.B, object, cluster int) []byte {
 	for kind, message := range map[string]string{
 		workv1alpha1.WorkDispatching:           "Work is being dispatched to member clusters.",
 		workv1alpha1.WorkApplied:               "Manifest has been successfully applied",
-		propagationv1alpha1.WorkConditionReset: "Karmada Direct awaits that the cluster confirms what is written next.",
+		propagationv1alpha1.WorkConditionReset: "Karmada Direct is waiting for the cluster to confirm the next write.",
 	} {
 		work.Status.Conditions = append(work.Status.Conditions, metav1.Condition{
 			Type: kind, Status: metav1.ConditionTrue, Reason: "AppliedSuccessful", Message: message, LastTransitionTime: metav1.Now(),

@@ -79,7 +79,7 @@ if ready.status == "True" then
   return {status = "Healthy", message = ready.message}
 end
 if obj.spec.suspension ~= nil and obj.spec.suspension.dispatching then
-  return {status = "Suspended", message = "changes do not travel while propagation is suspended; " .. clusters}
+  return {status = "Suspended", message = "changes are held back while propagation is suspended; " .. clusters}
 end
 if ready.status == nil then
   return unseen

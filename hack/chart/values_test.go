@@ -33,7 +33,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"controller.verbose=1":                       "at '/controller': additional properties 'verbose' not allowed",
 		"controller.kubeAPIQPS=0":                    "at '/controller/kubeAPIQPS': exclusiveMinimum: got 0, want 0",
 		"controller.kubeAPIQPS=5":                    "controller.kubeAPIBurst must be at least 1",
-		"controller.leaderElection.enabled=false":    "controller.leaderElection.enabled must be true, or every replica works",
+		"controller.leaderElection.enabled=false":    "controller.leaderElection.enabled must be true, or every replica reconciles",
 		"controller.leaderElection.leaseDuration=15": "at '/controller/leaderElection/leaseDuration': got number, want string",
 		"controller.extraArgs={v=4}":                 "at '/controller/extraArgs/0': 'v=4' does not match pattern '^--'",
 		"metrics.port=0":                             "at '/metrics/port': minimum: got 0, want 1",

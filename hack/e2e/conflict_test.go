@@ -43,7 +43,7 @@ import (
 const takenUpWithin = 20 * time.Second
 
 func conflictWith(holder string) string {
-	return fmt.Sprintf("ConfigMap settings is already propagated to this cluster by %s; it is taken up when that lets go", holder)
+	return fmt.Sprintf("ConfigMap settings is already propagated to this cluster by %s; this object takes over when that owner releases it", holder)
 }
 
 // Of two DirectPropagations of one resource, the one that is there keeps a

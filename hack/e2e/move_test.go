@@ -71,7 +71,7 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	}).To(members...)
 	for _, member := range members {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
-			"Deployment web is already propagated to this cluster by PropagationPolicy "+ns.Name+"/web; it is taken up when that lets go")
+			"Deployment web is already propagated to this cluster by PropagationPolicy "+ns.Name+"/web; this object takes over when that owner releases it")
 	}
 	ns.policyLetsGo(policy, web)
 	began := time.Now()
@@ -86,7 +86,7 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	policy = ns.hasDeploymentPolicy("web", policyv1alpha1.ConflictOverwrite, false)
 	for _, member := range members {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
-			"Deployment web is already propagated to this cluster by PropagationPolicy "+ns.Name+"/web; it is taken up when that lets go")
+			"Deployment web is already propagated to this cluster by PropagationPolicy "+ns.Name+"/web; this object takes over when that owner releases it")
 	}
 	p.IsDeleted()
 	ns.samePods(pods)

@@ -79,7 +79,7 @@ the key in it: {name, key}, as JSON. */}}
 {{- fail "guardrails.enabled without rbac.leastPrivilege: list in guardrails.controllerUsers which user the kubeconfig of the Secret is, or the controller may not mark its own Works" }}
 {{- end }}
 {{- if and (gt (int .Values.replicaCount) 1) (not .Values.controller.leaderElection.enabled) }}
-{{- fail (printf "replicaCount is %d: controller.leaderElection.enabled must be true, or every replica works" (int .Values.replicaCount)) }}
+{{- fail (printf "replicaCount is %d: controller.leaderElection.enabled must be true, or every replica reconciles" (int .Values.replicaCount)) }}
 {{- end }}
 {{- if and (gt (float64 .Values.controller.kubeAPIQPS) 0.0) (lt (int .Values.controller.kubeAPIBurst) 1) }}
 {{- fail "controller.kubeAPIQPS is above 0: controller.kubeAPIBurst must be at least 1" }}
