@@ -285,3 +285,20 @@ func carryOut(observed *Observed, plan *Plan) {
 		delete(observed.Works, types.NamespacedName{Namespace: removal.Work.Namespace, Name: removal.Work.Name})
 	}
 }
+
+// The log says why each write and each removal is made.
+func TestEveryStepHasAReason(t *testing.T) {
+	everyScene(func(name string, observed *Observed) {
+		plan := NewPlan(observed)
+		for i := range plan.Writes {
+			if plan.Writes[i].Why == "" {
+				t.Errorf("%s: no reason for %s", name, plan.Writes[i].String())
+			}
+		}
+		for i := range plan.Removals {
+			if plan.Removals[i].Why == "" {
+				t.Errorf("%s: no reason for %s", name, plan.Removals[i].String())
+			}
+		}
+	})
+}

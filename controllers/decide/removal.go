@@ -42,6 +42,8 @@ type Removal struct {
 	// Release drops Karmada's finalizer from a Work that is being deleted,
 	// because Karmada would not: only ever of a Work whose object is to stay.
 	Release bool
+	// Why is the reason of the removal, for the log.
+	Why Why
 }
 
 // mayGo tells whether the time has come to remove a Work that is not wanted.
@@ -90,7 +92,13 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 		plan.wait(wait)
 		return
 	}
-	removal := Removal{Cluster: cluster, Work: work}
+	removal := Removal{Cluster: cluster, Work: work, Why: ResourceNotNamed}
+	switch {
+	case observed.Deleting:
+		removal.Why = ObjectDeleted
+	case !observed.Targeted(cluster):
+		removal.Why = ClusterNotNamed
+	}
 	if preserve != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
 		removal.Preserve = &preserve
 	}
@@ -121,7 +129,7 @@ func (o *Observed) Keeps(work *workv1alpha1.Work) bool {
 // object, and with them anybody could take it over.
 func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
 	state, nudged := observed.Clusters[cluster], attemptsOf(work)
-	nudge := Removal{Cluster: cluster, Work: work, Nudge: true, Notes: map[string]string{
+	nudge := Removal{Cluster: cluster, Work: work, Nudge: true, Why: ContactRegained, Notes: map[string]string{
 		propagationv1alpha1.ClusterReadySinceAnnotation: state.ReadySince,
 		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now) + endingMark,
 	}}
@@ -145,6 +153,7 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 			plan.wait(left)
 			return
 		}
+		nudge.Why = DeletionHangs
 		plan.remove(observed, nudge)
 		return
 	}
@@ -152,7 +161,7 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		plan.wait(left)
 		return
 	}
-	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true})
+	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true, Why: DeletionHangs})
 }
 
 // settles tells how long the deletion of a Work has to wait; 0 when it need

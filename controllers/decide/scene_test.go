@@ -18,7 +18,7 @@ package decide
 
 import (
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
@@ -188,46 +188,12 @@ var (
 	})
 )
 
-// steps writes a plan down in words.
+// steps writes a plan down in words, without the reasons.
 func steps(plan *Plan) []string {
 	var words []string
-	if plan.AddFinalizer {
-		words = append(words, "add the finalizer")
-	}
-	for _, write := range plan.Writes {
-		verb := map[bool]string{true: "create", false: "update"}[write.Live == nil]
-		switch {
-		case write.Reset && write.Nudge:
-			verb = "reset and nudge"
-		case write.Reset && write.Update:
-			verb = "reset and update"
-		case write.Reset:
-			verb = "reset"
-		case write.Nudge:
-			verb = "nudge"
-		case write.Superseded:
-			verb = "mark superseded on"
-		}
-		words = append(words, verb+" "+write.Target.Cluster)
-	}
-	for _, removal := range plan.Removals {
-		verb := map[bool]string{true: "release", false: "delete"}[removal.Release]
-		if removal.Nudge {
-			verb = "nudge the deletion on"
-		}
-		if removal.Preserve != nil {
-			verb = fmt.Sprintf("preserve=%t and %s", *removal.Preserve, verb)
-		}
-		words = append(words, verb+" "+removal.Cluster)
-	}
-	if plan.RemoveFinalizer {
-		words = append(words, "remove the finalizer")
-	}
-	for _, name := range plan.Abandoned {
-		words = append(words, "abandon "+name)
-	}
-	if plan.Wait > 0 {
-		words = append(words, "look again in "+plan.Wait.String())
+	for _, step := range plan.Steps() {
+		step, _, _ = strings.Cut(step, " (")
+		words = append(words, step)
 	}
 	return words
 }

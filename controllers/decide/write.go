@@ -52,6 +52,8 @@ type Write struct {
 	Confirmed string
 	// Rendering is what is written.
 	Rendering Rendering
+	// Why is the reason of the write, for the log.
+	Why Why
 }
 
 // NeedsManifest tells whether carrying the plan out takes the resource itself
@@ -67,7 +69,7 @@ func planWork(observed *Observed, plan *Plan, target render.Target, rendering Re
 		plan.wait(restores(observed, target.Cluster))
 	case work == nil:
 		if observed.Clusters[target.Cluster].API != clusterv1alpha1.APIDisabled {
-			plan.write(observed, Write{Target: target, Rendering: rendering, Update: true})
+			plan.write(observed, Write{Target: target, Rendering: rendering, Update: true, Why: WorkMissing})
 		}
 	case work.DeletionTimestamp != nil:
 		// It is created anew when it is gone.
@@ -96,36 +98,44 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	switch {
 	case render.Revision(work) != rendering.Revision:
 		write.Reset = WantsReset(work)
-		write.Update = true
+		write.Update, write.Why = true, RevisionDiffers
 	case Deviates(work, observed.Owner, target):
-		write.Update = true
+		write.Update, write.Why = true, TermsDiffer
 	case proof == premature:
 		// The attempt at the present spec will come by itself and prove itself,
 		// once the True that is not its own is out of the way.
-		write.Reset = true
+		write.Reset, write.Why = true, StaleConfirmation
 	case proof == ambiguous:
-		write.Reset, write.Nudge = true, true
+		write.Reset, write.Nudge, write.Why = true, true, UnprovenConfirmation
 	case proof == Confirmed && isSuperseding(work):
 		// If it is refused some day, that has other causes.
-		write.Superseded = true
+		write.Superseded, write.Why = true, NewLifeConfirmed
 	case suspended:
 		// Nothing is attempted, whatever is written.
 	default:
-		write.Nudge, write.Notes = wantsNudge(observed, target, work, proof)
+		write.Why, write.Notes = wantsNudge(observed, target, work, proof)
+		write.Nudge = write.Why != ""
 	}
 	return write, write.Reset || write.Update || write.Nudge || write.Superseded
 }
 
-// wantsNudge reports whether Karmada is to attempt a Work afresh now, and what that
-// leaves on it.
-func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof Evidence) (bool, map[string]string) {
-	if attemptMissing(work) || proof != Confirmed && contactRegained(observed.Clusters[target.Cluster], work) {
-		return true, nil
+// wantsNudge says why Karmada is to attempt a Work afresh now, and what that leaves
+// on it; empty when it is not to.
+func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof Evidence) (Why, map[string]string) {
+	switch {
+	case attemptMissing(work):
+		return AttemptMissing, nil
+	case proof != Confirmed && contactRegained(observed.Clusters[target.Cluster], work):
+		return ContactRegained, nil
 	}
-	if due, retried := retryIn(observed, target, work); retried && due == 0 {
-		return true, retryNotes(observed, work)
+	due, retried := retryIn(observed, target, work)
+	switch {
+	case !retried || due > 0:
+		return "", nil
+	case isRequested(observed, work):
+		return RetryRequested, retryNotes(observed, work)
 	}
-	return false, nil
+	return RetryDue, retryNotes(observed, work)
 }
 
 func isSuperseding(work *workv1alpha1.Work) bool {
@@ -181,7 +191,7 @@ func isRefusedAsInvalid(now time.Time, work *workv1alpha1.Work) bool {
 // replacement removes a Work so that the object goes, whatever the spec says of
 // objects that are withdrawn: this one is not withdrawn.
 func replacement(cluster string, work *workv1alpha1.Work) Removal {
-	removal := Removal{Cluster: cluster, Work: work}
+	removal := Removal{Cluster: cluster, Work: work, Why: Replaced}
 	if ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
 		removal.Preserve = ptr.To(false)
 	}

@@ -143,7 +143,7 @@ func (r *Reconciler) record(ctx context.Context, observed *decide.Observed, resu
 	until, news := r.memories.of(observed.Key()).failed(slot, what, err, observed.Now)
 	result.tryAgain(until)
 	if news {
-		ctrl.LoggerFrom(ctx).Error(legible.Error(err), "The Karmada API server refuses a write", "cluster", cluster)
+		ctrl.LoggerFrom(ctx).Error(legible.Error(err), "The Karmada API server refuses a write", keyCluster, cluster, keyReason, propagationv1alpha1.ReasonWriteFailed)
 	}
 }
 

@@ -103,7 +103,7 @@ type bench struct {
 	mu    sync.Mutex
 }
 
-func newBench(t *testing.T, objects ...client.Object) *bench {
+func newBench(t testing.TB, objects ...client.Object) *bench {
 	t.Helper()
 	kinds := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -262,16 +262,16 @@ func (b *bench) interceptor() interceptor.Funcs {
 // reconcile reconciles shop/web once.
 func (b *bench) reconcile(t *testing.T) error {
 	t.Helper()
-	_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	_, err := b.Reconciler.reconcile(t.Context(), ctrl.Request{NamespacedName: web})
 	return err
 }
 
 // settle reconciles until nothing is written any more.
-func (b *bench) settle(t *testing.T) {
+func (b *bench) settle(t testing.TB) {
 	t.Helper()
 	for range 20 {
 		before := len(b.writes)
-		_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		_, err := b.Reconciler.reconcile(t.Context(), ctrl.Request{NamespacedName: web})
 		refused := b.memories.of(web).refused()
 		if err == nil && b.memories.of(web).beaten == 0 && len(refused) == 0 && len(b.writes) == before {
 			return

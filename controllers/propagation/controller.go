@@ -36,7 +36,6 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/customize"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/dependency"
-	"github.com/karmada-direct/karmada-direct/controllers/legible"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -87,7 +86,7 @@ type Reconciler struct {
 // is logged by the caller.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	result, err := r.reconcile(ctx, request)
-	return result, legible.Error(err)
+	return r.onlyNews(request.NamespacedName, result, err)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -102,6 +101,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	logPlan(ctx, plan)
 	r.memories.of(request.NamespacedName).resized(max(len(observed.Works), len(observed.Targets)))
 	r.owners().require(object, observed)
 	result, err := r.apply(ctx, object, observed, plan, means)
@@ -109,7 +109,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return r.again(request.NamespacedName, err)
 	}
 	if plan.RemoveFinalizer {
-		r.letGo(object, plan)
+		r.letGo(ctx, object, plan)
 		return ctrl.Result{}, nil
 	}
 	return r.report(ctx, object, observed, plan, result)
@@ -170,6 +170,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	}
 	observed.Kept = r.requirements.Kept(key)
 	plan := decide.NewPlan(observed)
+	logPlan(ctx, plan)
 	result, err := r.apply(ctx, nil, observed, plan, nil)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -195,8 +196,9 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 }
 
 // letGo tells what is left behind by an object that is gone.
-func (r *Reconciler) letGo(object cached.Object, plan *decide.Plan) {
+func (r *Reconciler) letGo(ctx context.Context, object cached.Object, plan *decide.Plan) {
 	if len(plan.Abandoned) > 0 {
+		logAbandoned(ctx, object, plan.Abandoned)
 		r.event(object, propagationv1alpha1.EventClustersAbandoned, abandonMessage(plan.Abandoned))
 	}
 }

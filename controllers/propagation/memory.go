@@ -85,6 +85,8 @@ type memory struct {
 	resource customize.Recollection
 	// size is how many Works and clusters the last look went over.
 	size int
+	// said is the error that the last reconcile ended with; empty for none.
+	said string
 	// beaten counts the writes in a row that others have beaten.
 	beaten int
 	// setbacks are, by slot, the writes that the API server refused last.
@@ -152,6 +154,16 @@ func (m *memory) beatenAgain() time.Duration {
 	defer m.mu.Unlock()
 	m.beaten++
 	return min(maxSoon, soon<<min(m.beaten-1, 16))
+}
+
+// says records the error that a reconcile ended with, and reports whether it is
+// another one than before.
+func (m *memory) says(said string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	news := m.said != said
+	m.said = said
+	return news
 }
 
 // unbeaten records that no write was beaten.

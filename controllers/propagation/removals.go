@@ -42,15 +42,16 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 	work := removal.Work
 	switch {
 	case removal.Release:
-		return r.release(ctx, work)
+		return r.release(ctx, work, removal.Why)
 	case removal.Nudge:
-		return r.nudge(ctx, observed, work, removal.Notes)
+		return r.nudge(ctx, observed, work, removal.Notes, removal.Why)
 	case removal.Preserve != nil:
 		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"preserveResourcesOnDeletion":%t}}`, work.ResourceVersion, *removal.Preserve)
 		written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
 		if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 		}
+		r.ended(ctx, "update", removal.Work, removal.Why)
 		work = written
 	}
 	if render.HoldsNamespace(removal.Work) {
@@ -59,7 +60,7 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 			return err
 		}
 		if namespace != nil {
-			return r.handOver(ctx, observed, work, namespace)
+			return r.handOver(ctx, observed, work, namespace, removal.Why)
 		}
 	}
 	// Recorded first: the Work may be gone before the answer is here.
@@ -72,7 +73,7 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 		r.ledger.Gone(observed.Owner.UID, work)
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
-	workWrites.WithLabelValues(r.Kind, "delete").Inc()
+	r.ended(ctx, "delete", work, removal.Why)
 	return nil
 }
 
@@ -108,7 +109,7 @@ func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alph
 
 // handOver makes a Work what Karmada's namespace synchronization would have made
 // it: without our marks, and owned by the Namespace.
-func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, namespace *metav1.PartialObjectMetadata) error {
+func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, namespace *metav1.PartialObjectMetadata, why decide.Why) error {
 	owner := metav1.NewControllerRef(namespace, corev1.SchemeGroupVersion.WithKind("Namespace"))
 	annotations := map[string]any{}
 	for _, key := range []string{propagationv1alpha1.OwnerKindAnnotation, propagationv1alpha1.OwnerNamespaceAnnotation, propagationv1alpha1.OwnerNameAnnotation} {
@@ -130,12 +131,12 @@ func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, wo
 		r.ledger.Gone(observed.Owner.UID, work)
 		return r.unlessGone(err, "handing over Work %s/%s to Karmada's namespace synchronization", work.Namespace, work.Name)
 	}
-	workWrites.WithLabelValues(r.Kind, "release").Inc()
+	r.ended(ctx, "release", work, why)
 	return nil
 }
 
 // release drops Karmada's finalizer from a Work.
-func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error {
+func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work, why decide.Why) error {
 	kept := slices.DeleteFunc(slices.Clone(work.Finalizers), func(finalizer string) bool {
 		return finalizer == util.ExecutionControllerFinalizer
 	})
@@ -150,6 +151,12 @@ func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work) error
 	if err := r.Client.Patch(ctx, released, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return r.unlessGone(err, "releasing Work %s/%s", work.Namespace, work.Name)
 	}
-	workWrites.WithLabelValues(r.Kind, "release").Inc()
+	r.ended(ctx, "release", work, why)
 	return nil
+}
+
+// ended records that a Work is, or is about to be, no longer ours.
+func (r *Reconciler) ended(ctx context.Context, operation string, work *workv1alpha1.Work, why decide.Why) {
+	workWrites.WithLabelValues(r.Kind, operation).Inc()
+	logWrite(ctx, operation, work, why)
 }

@@ -166,6 +166,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, stat
 	}
 	r.ledger.WroteObject(written)
 	r.memories.of(client.ObjectKeyFromObject(object)).statusWritten = r.Clock.Now()
+	logReady(ctx, before, status)
 	r.tell(written, before, status)
 	return nil
 }

@@ -157,6 +157,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, startInterpreter func() error, options Options) error {
 	made := ctrl.NewControllerManagedBy(mgr).
 		Named(strings.ToLower(r.Kind)).
+		WithLogConstructor(logOf(mgr.GetLogger(), r.Kind)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.Concurrency,
 			// Not for longer, as controller-runtime would, after what may be repaired

@@ -150,7 +150,7 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 	works := &workv1alpha1.WorkList{}
 	namespace := names.GenerateExecutionSpaceName(cluster.GetName())
 	if err := r.Client.List(ctx, works, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing Works to wake their owners", "cluster", cluster.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Listing Works to wake their owners", keyCluster, cluster.GetName())
 	}
 	for i := range works.Items {
 		if owner := render.OwnerOf(&works.Items[i]); owner.Kind == r.Kind {

@@ -57,15 +57,15 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 	live, sent := write.Live, []byte(nil)
 	if write.Reset {
 		var err error
-		if live, sent, err = r.reset(ctx, observed, live); err != nil {
+		if live, sent, err = r.reset(ctx, observed, live, write.Why); err != nil {
 			return err
 		}
 	}
 	if write.Nudge {
-		return r.nudge(ctx, observed, live, write.AllNotes())
+		return r.nudge(ctx, observed, live, write.AllNotes(), write.Why)
 	}
 	if write.Superseded {
-		return r.superseded(ctx, observed, live)
+		return r.superseded(ctx, observed, live, write.Why)
 	}
 	if !write.Update {
 		return nil
@@ -86,13 +86,14 @@ func (r *Reconciler) update(ctx context.Context, observed *decide.Observed, writ
 	if err := r.Client.Update(ctx, work); err != nil {
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 	}
-	return r.asWritten(observed, "update", work, write)
+	return r.asWritten(ctx, observed, "update", work, write)
 }
 
-// asWritten takes a write down like written, and returns errChanged when what
-// the API server keeps is not what was written: it would be written again for ever.
-func (r *Reconciler) asWritten(observed *decide.Observed, operation string, work *workv1alpha1.Work, write *decide.Write) error {
-	if err := r.written(observed, operation, work, write.Rendering.Revision); err != nil {
+// asWritten records a successful write, and returns ErrChanged when what the API
+// server keeps is not what was written: it would be written again forever.
+func (r *Reconciler) asWritten(ctx context.Context, observed *decide.Observed, operation string, work *workv1alpha1.Work, write *decide.Write) error {
+	r.gauges.wrote(observed.Owner, client.ObjectKeyFromObject(work), write.Rendering.Revision, r.Clock.Now())
+	if err := r.written(ctx, observed, operation, work, write.Why); err != nil {
 		return err
 	}
 	if render.Revision(work) != write.Rendering.Revision || decide.Deviates(work, observed.Owner, write.Target) {
@@ -101,14 +102,14 @@ func (r *Reconciler) asWritten(observed *decide.Observed, operation string, work
 	return nil
 }
 
-// written takes a write down that the API server took, and from when on a
-// revision, if one was written, is awaited.
-func (r *Reconciler) written(observed *decide.Observed, operation string, work *workv1alpha1.Work, revision string) error {
+// written records a successful write.
+func (r *Reconciler) written(ctx context.Context, observed *decide.Observed, operation string, work *workv1alpha1.Work, why decide.Why) error {
 	workWrites.WithLabelValues(r.Kind, operation).Inc()
-	if revision != "" {
-		r.gauges.wrote(observed.Owner, client.ObjectKeyFromObject(work), revision, r.Clock.Now())
+	if err := r.ledger.Wrote(observed.Owner.UID, work); err != nil {
+		return err
 	}
-	return r.ledger.Wrote(observed.Owner.UID, work)
+	logWrite(ctx, operation, work, why)
+	return nil
 }
 
 // create writes a Work that is not there, and finds out who has it when it
@@ -125,7 +126,7 @@ func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, writ
 	key := client.ObjectKeyFromObject(work)
 	err = r.Client.Create(ctx, work)
 	if err == nil {
-		return r.asWritten(observed, "create", work, write)
+		return r.asWritten(ctx, observed, "create", work, write)
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating Work %s: %w", key, err)
@@ -153,7 +154,7 @@ func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, writ
 // from now on speaks of what is written next. It returns the Work as it is
 // then, compact, with the resourceVersion that the next write has to name, and the
 // manifest in it.
-func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live *workv1alpha1.Work) (*workv1alpha1.Work, []byte, error) {
+func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live *workv1alpha1.Work, why decide.Why) (*workv1alpha1.Work, []byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
 		"status":   map[string]any{"conditions": decide.ResetConditions(live, observed.Now)},
@@ -169,12 +170,12 @@ func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live 
 	if len(work.Spec.Workload.Manifests) == 1 {
 		sent = work.Spec.Workload.Manifests[0].Raw
 	}
-	return work, sent, r.written(observed, "reset", work, "")
+	return work, sent, r.written(ctx, observed, "reset", work, why)
 }
 
 // nudge makes Karmada attempt a Work afresh, or its deletion, and leaves notes on
 // it.
-func (r *Reconciler) nudge(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, notes map[string]string) error {
+func (r *Reconciler) nudge(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, notes map[string]string, why decide.Why) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "annotations": notes},
 		"spec":     map[string]any{"suspendDispatching": render.Nudged(work)},
@@ -186,18 +187,18 @@ func (r *Reconciler) nudge(ctx context.Context, observed *decide.Observed, work 
 	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return r.unlessGone(err, "nudging Work %s/%s", work.Namespace, work.Name)
 	}
-	return r.written(observed, "nudge", written, "")
+	return r.written(ctx, observed, "nudge", written, why)
 }
 
 // superseded takes off a Work that the cluster may have the object of an earlier life
 // of the resource.
-func (r *Reconciler) superseded(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work) error {
+func (r *Reconciler) superseded(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, why decide.Why) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:null}}}`, work.ResourceVersion, propagationv1alpha1.SupersedesAnnotation)
 	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
 	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 	}
-	return r.written(observed, "update", written, "")
+	return r.written(ctx, observed, "update", written, why)
 }
 
 // setHealthFloor notes on a Work that is about to be written which report speaks of
