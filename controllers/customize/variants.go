@@ -100,11 +100,17 @@ func (r *Customizer) VariantsOf(ctx context.Context, observed *decide.Observed) 
 	if len(policies) == 0 && len(own) == 0 && len(observed.Terms) == 0 {
 		return found, nil
 	}
+	// One variable for all: there may be thousands, and nothing of it is kept.
+	cluster := &clusterv1alpha1.Cluster{}
 	for _, target := range observed.Targets {
 		if !observed.Clusters[target.Cluster].Exists {
 			continue
 		}
-		if err := r.assign(ctx, found, observed, target.Cluster, own[target.Cluster]); err != nil {
+		*cluster = clusterv1alpha1.Cluster{}
+		if err := r.client.Get(ctx, client.ObjectKey{Name: target.Cluster}, cluster); err != nil {
+			return nil, fmt.Errorf("reading Cluster %s: %w", target.Cluster, err)
+		}
+		if err := found.assign(observed, cluster, own[target.Cluster]); err != nil {
 			return nil, err
 		}
 	}
@@ -130,13 +136,9 @@ func (r *Customizer) renderingInputs(observed *decide.Observed, policies []clien
 }
 
 // assign finds the variant that a cluster gets, if it gets one.
-func (r *Customizer) assign(ctx context.Context, found *Variants, observed *decide.Observed, name string, asked *propagationv1alpha1.TargetCluster) error {
-	cluster := &clusterv1alpha1.Cluster{}
-	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, cluster); err != nil {
-		return fmt.Errorf("reading Cluster %s: %w", name, err)
-	}
-	key := []byte{}
-	for i, policy := range found.policies {
+func (v *Variants) assign(observed *decide.Observed, cluster *clusterv1alpha1.Cluster, asked *propagationv1alpha1.TargetCluster) error {
+	name, key := cluster.Name, []byte{}
+	for i, policy := range v.policies {
 		for j, rule := range rulesOf(policy) {
 			if rule.TargetCluster == nil || util.ClusterMatches(cluster, *rule.TargetCluster) {
 				key = fmt.Appendf(key, "%d.%d ", i, j)
@@ -160,13 +162,13 @@ func (r *Customizer) assign(ctx context.Context, found *Variants, observed *deci
 	if len(key) == 0 {
 		return nil
 	}
-	known := found.ByName[string(key)]
+	known := v.ByName[string(key)]
 	if known == nil {
-		known = found.newVariant(string(key), cluster, asked)
+		known = v.newVariant(string(key), cluster, asked)
 		known.resolution = resolution
-		found.ByName[known.name] = known
+		v.ByName[known.name] = known
 	}
-	found.byCluster[name] = known.name
+	v.byCluster[name] = known.name
 	return nil
 }
 

@@ -136,7 +136,7 @@ func newBench(t testing.TB, objects ...client.Object) *bench {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}
 		err := b.Client.List(t.Context(), list)
 		for i := range list.Items {
-			if work := &list.Items[i]; slices.Contains(cached.KeysOfWork(work), key) {
+			if work := &list.Items[i]; work.Labels[propagationv1alpha1.OwnerUIDLabel] != "" && slices.Contains(cached.KeysOfWork(work), key) {
 				found = append(found, work)
 			}
 		}

@@ -30,6 +30,7 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
@@ -49,6 +50,12 @@ func (r *Reconciler) observeHolders(ctx context.Context, observed *decide.Observ
 			observed.Lost[target.Cluster] = at
 		}
 		clusters = append(clusters, target.Cluster)
+	}
+	if len(clusters) > 0 {
+		var err error
+		if look.cached, err = r.worksOf(cached.WorkNameKey(observed.WorkKey(clusters[0]).Name)); err != nil {
+			return err
+		}
 	}
 	holders, err := look.at(ctx, clusters)
 	if err != nil {
@@ -74,6 +81,8 @@ type holderLook struct {
 	known    map[string]string
 	stale    bool
 	suspects map[string]bool
+	// cached are the Works of the wanted name that have our label.
+	cached map[types.NamespacedName]*workv1alpha1.Work
 
 	mu sync.Mutex
 	// gone says of owners of Works whether they are gone, so that each is read once.
@@ -112,19 +121,20 @@ func (l *holderLook) at(ctx context.Context, clusters []string) (map[string]stri
 // poll.
 func (l *holderLook) holderOf(ctx context.Context, cluster string) (string, *workv1alpha1.Work, error) {
 	key := l.observed.WorkKey(cluster)
-	work := &workv1alpha1.Work{}
-	err := l.r.Client.Get(ctx, key, work)
-	if apierrors.IsNotFound(err) && (l.suspects[cluster] || l.known[cluster] != "") {
-		if !l.stale && l.known[cluster] != "" {
-			return l.known[cluster], nil, nil
-		}
-		err = l.r.Live.Get(ctx, key, work)
-	}
-	if apierrors.IsNotFound(err) {
+	work := l.cached[key]
+	switch {
+	case work != nil:
+	case !l.suspects[cluster] && l.known[cluster] == "":
 		return "", nil, nil
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("reading Work %s: %w", key, err)
+	case !l.stale && l.known[cluster] != "":
+		return l.known[cluster], nil, nil
+	default:
+		work = &workv1alpha1.Work{}
+		if err := l.r.Live.Get(ctx, key, work); apierrors.IsNotFound(err) {
+			return "", nil, nil
+		} else if err != nil {
+			return "", nil, fmt.Errorf("reading Work %s: %w", key, err)
+		}
 	}
 	holder, err := l.holder(ctx, work)
 	if err != nil || holder != "" {

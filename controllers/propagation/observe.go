@@ -57,7 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, object cached.Object, full boo
 		Abandon:      object.GetAnnotations()[propagationv1alpha1.AbandonUnreachableAnnotation] == "true",
 		Retry:        object.GetAnnotations()[propagationv1alpha1.RetryAnnotation],
 		Setbacks:     r.memories.of(client.ObjectKeyFromObject(object)).refused(),
-		Clusters:     map[string]decide.Cluster{},
+		Clusters:     make(map[string]decide.Cluster, max(len(object.GetSpec().Clusters), len(object.GetStatus().Clusters))),
 		Holders:      map[string]string{},
 		Lost:         map[string]time.Time{},
 	}
@@ -119,6 +119,7 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 			return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 		}
 	}
+	observed.Selected = make([]string, 0, len(list.Items))
 	for i := range list.Items {
 		observed.Selected = append(observed.Selected, list.Items[i].Name)
 	}
@@ -145,11 +146,13 @@ func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]
 
 func (r *Reconciler) observeClusters(ctx context.Context, observed *decide.Observed) error {
 	gvk := schema.FromAPIVersionAndKind(observed.Spec.Resource.APIVersion, observed.Spec.Resource.Kind)
+	// One variable for all: there may be thousands, and nothing of it is kept.
+	cluster := &clusterv1alpha1.Cluster{}
 	observe := func(name string) error {
 		if _, done := observed.Clusters[name]; done {
 			return nil
 		}
-		cluster := &clusterv1alpha1.Cluster{}
+		*cluster = clusterv1alpha1.Cluster{}
 		err := r.Client.Get(ctx, types.NamespacedName{Name: name}, cluster)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading Cluster %s: %w", name, err)

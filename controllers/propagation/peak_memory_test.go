@@ -173,8 +173,12 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 		Client: remote, policies: policies, order: clusters, clusters: map[string]*clusterv1alpha1.Cluster{},
 		objects: map[types.NamespacedName]*propagationv1alpha1.DirectPropagation{}, works: map[string][]client.Object{},
 	}
+	compact := cached.NewClusters()
 	for _, name := range clusters {
 		cache.clusters[name] = memberWithAPIs(name)
+		if _, err := compact.Compact(cache.clusters[name]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	discovery := served()
 	discovery.Resources[1].APIResources = append(discovery.Resources[1].APIResources, metav1.APIResource{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", Namespaced: true})
@@ -282,6 +286,7 @@ func (c *memoryCache) Get(_ context.Context, key client.ObjectKey, object client
 func (c *memoryCache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch list := list.(type) {
 	case *clusterv1alpha1.ClusterList:
+		list.Items = make([]clusterv1alpha1.Cluster, 0, len(c.order))
 		for _, name := range c.order {
 			list.Items = append(list.Items, *c.clusters[name])
 		}

@@ -73,7 +73,7 @@ func CacheOptions() (cache.Options, error) {
 				Transform:             render.Compact,
 				UnsafeDisableDeepCopy: ptr.To(true),
 			},
-			&clusterv1alpha1.Cluster{}: {UnsafeDisableDeepCopy: ptr.To(true)},
+			&clusterv1alpha1.Cluster{}: {Transform: cached.NewClusters().Compact, UnsafeDisableDeepCopy: ptr.To(true)},
 
 			&propagationv1alpha1.DirectPropagation{}:        {Transform: cached.Compact},
 			&propagationv1alpha1.ClusterDirectPropagation{}: {Transform: cached.Compact},
