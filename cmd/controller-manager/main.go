@@ -25,6 +25,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	_ "golang.org/x/crypto/x509roots/fallback" // the image contains no certificate authorities
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -79,18 +80,7 @@ status 0, so that it can be restarted with the new kubeconfig.`,
 		},
 		RunE: func(command *cobra.Command, _ []string) error {
 			defer logs.FlushLogs()
-			if err := options.validate(); err != nil {
-				return err
-			}
-			// Remembered before it is read, so that no change in between is missed.
-			kubeconfig := options.watchKubeconfig(klog.Background())
-			config, err := options.restConfig()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := kubeconfig.untilChanged(command.Context())
-			defer cancel()
-			return run(ctx, config, options)
+			return options.start(command)
 		},
 	}
 	options.addFlags(root.Flags())
@@ -100,6 +90,33 @@ status 0, so that it can be restarted with the new kubeconfig.`,
 	root.AddCommand(newInstallCommand(options), newInstallRBACCommand(options), newInstallGuardrailsCommand(options),
 		newWriteKubeconfigCommand(options), newVersionCommand())
 	return root
+}
+
+// start runs the controller with the flags of a command until its context ends, or
+// until the kubeconfig changes.
+func (o *options) start(command *cobra.Command) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	log := klog.Background()
+	log.Info("Starting", "version", version, "flags", givenFlags(command.Flags()))
+	// Remembered before it is read, so that no change in between is missed.
+	kubeconfig := o.watchKubeconfig(log)
+	config, err := o.restConfig()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := kubeconfig.untilChanged(command.Context())
+	defer cancel()
+	return run(ctx, config, o)
+}
+
+// givenFlags are the flags that somebody has set, as on the command line. All others
+// have the defaults that --help shows.
+func givenFlags(flags *pflag.FlagSet) []string {
+	given := []string{}
+	flags.Visit(func(flag *pflag.Flag) { given = append(given, fmt.Sprintf("--%s=%s", flag.Name, flag.Value)) })
+	return given
 }
 
 func newVersionCommand() *cobra.Command {

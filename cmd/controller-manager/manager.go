@@ -32,7 +32,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -103,6 +105,29 @@ func awaitAPIs(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
+// managerOptions are what a manager is made with.
+func (o *options) managerOptions(config *rest.Config, scheme *runtime.Scheme, cacheOptions cache.Options, metrics metricsserver.Options) ctrl.Options {
+	// A client of its own: however much there is to do, the lease is renewed.
+	leaseConfig := rest.CopyConfig(config)
+	leaseConfig.QPS, leaseConfig.Burst = rest.DefaultQPS, rest.DefaultBurst
+	leaseConfig.Timeout = o.renewDeadline / 2
+	return ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions,
+		Metrics:                       metrics,
+		HealthProbeBindAddress:        o.healthProbeAddress,
+		PprofBindAddress:              o.pprofAddress(),
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.leaseNamespace,
+		LeaderElectionConfig:          leaseConfig,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(o.leaseDuration),
+		RenewDeadline:                 ptr.To(o.renewDeadline),
+		RetryPeriod:                   ptr.To(o.retryPeriod),
+	}
+}
+
 // newManager connects the controller to a Karmada API server.
 func newManager(ctx context.Context, config *rest.Config, options *options) (ctrl.Manager, error) {
 	scheme, err := newScheme()
@@ -117,25 +142,7 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 	if err != nil {
 		return nil, err
 	}
-	// A separate client, so that the lease is renewed under any load.
-	leaseConfig := rest.CopyConfig(config)
-	leaseConfig.QPS, leaseConfig.Burst = rest.DefaultQPS, rest.DefaultBurst
-	leaseConfig.Timeout = options.renewDeadline / 2
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Cache:                         cacheOptions,
-		Metrics:                       metrics,
-		HealthProbeBindAddress:        options.healthProbeAddress,
-		PprofBindAddress:              options.pprofAddress(),
-		LeaderElection:                options.leaderElect,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       options.leaseNamespace,
-		LeaderElectionConfig:          leaseConfig,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 ptr.To(options.leaseDuration),
-		RenewDeadline:                 ptr.To(options.renewDeadline),
-		RetryPeriod:                   ptr.To(options.retryPeriod),
-	})
+	mgr, err := ctrl.NewManager(config, options.managerOptions(config, scheme, cacheOptions, metrics))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the Karmada API server %s: %w", config.Host, err)
 	}

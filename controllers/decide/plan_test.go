@@ -19,7 +19,11 @@ package decide
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -301,4 +305,25 @@ func TestEveryStepHasAReason(t *testing.T) {
 			}
 		}
 	})
+}
+
+// docs/logging.md explains every reason of a write.
+func TestReasonsOfWritesAreExplained(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "logging.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("steps.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whys := regexp.MustCompile(`Why = "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(whys) < 15 {
+		t.Fatalf("found %d reasons only", len(whys))
+	}
+	for _, why := range whys {
+		if !strings.Contains(string(page), "| `"+string(why[1])+"` |") {
+			t.Errorf("docs/logging.md does not explain %s", why[1])
+		}
+	}
 }

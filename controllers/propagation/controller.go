@@ -184,15 +184,21 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 		next = decide.Sooner(next, requirementPoll)
 	}
 	if witnessed {
-		// Works written just before may show up in the cache only later.
-		left := at.Add(cached.LedgerTTL).Sub(r.Clock.Now())
-		next = decide.Sooner(next, left)
-		if left <= 0 && next == 0 {
-			r.vanished.Delete(key)
-			r.requirements.Forget(key)
-		}
+		next = r.forgetVanished(key, next, at.Add(cached.LedgerTTL).Sub(r.Clock.Now()))
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// forgetVanished forgets an object that was seen to go once nothing is left to do for
+// it and no time is left in which the cache may show Works that were written just
+// before. It returns when to look again; 0 when it is forgotten.
+func (r *Reconciler) forgetVanished(key types.NamespacedName, next, left time.Duration) time.Duration {
+	next = decide.Sooner(next, left)
+	if left <= 0 && next == 0 {
+		r.vanished.Delete(key)
+		r.requirements.Forget(key)
+	}
+	return next
 }
 
 // letGo tells what is left behind by an object that is gone.

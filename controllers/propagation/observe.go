@@ -39,13 +39,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// observe reads all that a decision rests on. Reads that fail become part of
-// what was observed where only a part of the object depends on them, and an
-// error where all of it does.
-//
-// It also returns the means to render what was observed; nil when only the
-// revisions were needed and known.
-func (r *Reconciler) observe(ctx context.Context, object cached.Object, full bool) (*decide.Observed, *customize.Renderer, error) {
+// begin observes what the object itself says.
+func (r *Reconciler) begin(object cached.Object) *decide.Observed {
 	observed := &decide.Observed{
 		Now:          r.Clock.Now(),
 		Owner:        r.ownerOf(object),
@@ -64,6 +59,17 @@ func (r *Reconciler) observe(ctx context.Context, object cached.Object, full boo
 	if dependency, ok := object.(*dependency.Object); ok {
 		observed.Terms, observed.Kept = dependency.Terms, dependency.Kept
 	}
+	return observed
+}
+
+// observe reads all that a decision rests on. Reads that fail become part of
+// what was observed where only a part of the object depends on them, and an
+// error where all of it does.
+//
+// It also returns the means to render what was observed; nil when only the
+// revisions were needed and known.
+func (r *Reconciler) observe(ctx context.Context, object cached.Object, full bool) (*decide.Observed, *customize.Renderer, error) {
+	observed := r.begin(object)
 	var err error
 	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
 		return nil, nil, err

@@ -105,10 +105,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return fmt.Errorf("making a metadata client: %w", err)
 	}
-	impatient := &http.Client{Transport: mgr.GetHTTPClient().Transport, Timeout: cached.KindsTimeout}
-	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), impatient)
+	served, err := newKinds(mgr)
 	if err != nil {
-		return fmt.Errorf("making a discovery client: %w", err)
+		return err
 	}
 	dynamicClient, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -119,30 +118,16 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
-	served := cached.NewKinds(mgr.GetRESTMapper(), discover, clock.RealClock{}, func(mapper meta.RESTMapper) (client.Client, error) {
-		return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper})
-	})
 	// One bound for all kinds: it is the API server that is shared.
 	writers, required := make(chan struct{}, options.Writers), dependency.NewRequirements()
 	customizer := customize.New(mgr.GetClient(), interpreter, options.LocalPrefixes)
 	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
 	for _, kind := range append(slices.Collect(maps.Keys(kinds)), render.DependencyKind) {
 		reconciler := &Reconciler{
-			Kind:         kind,
-			Client:       mgr.GetClient(),
-			Live:         mgr.GetAPIReader(),
-			Kinds:        served,
-			Mapper:       served,
-			Interpreter:  interpreter,
-			Customizer:   customizer,
-			Recorder:     mgr.GetEventRecorder("karmada-direct"),
-			Clock:        clock.RealClock{},
-			writers:      writers,
-			ledger:       cached.NewLedger(clock.RealClock{}),
-			gauges:       newGauges(kind),
-			requirements: required,
-			reviews:      reviews,
-
+			Kind: kind, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: served, Mapper: served,
+			Interpreter: interpreter, Customizer: customizer,
+			Recorder: mgr.GetEventRecorder("karmada-direct"), Clock: clock.RealClock{},
+			writers: writers, ledger: cached.NewLedger(clock.RealClock{}), gauges: newGauges(kind), requirements: required, reviews: reviews,
 			DefaultServiceAccount: options.DefaultServiceAccount, KeepTemplateStatus: options.KeepTemplateStatus,
 			works: works,
 		}
@@ -151,6 +136,18 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		}
 	}
 	return nil
+}
+
+// newKinds asks the API server of a manager what it serves.
+func newKinds(mgr ctrl.Manager) (*cached.Kinds, error) {
+	impatient := &http.Client{Transport: mgr.GetHTTPClient().Transport, Timeout: cached.KindsTimeout}
+	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), impatient)
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	return cached.NewKinds(mgr.GetRESTMapper(), discover, clock.RealClock{}, func(mapper meta.RESTMapper) (client.Client, error) {
+		return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mapper})
+	}), nil
 }
 
 // setup registers the controller of one kind and all that wakes it.
