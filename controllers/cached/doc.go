@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package cached holds what this process knows of the API server without asking: own
-// writes that the cache has not shown yet, indexes, watches that are started as kinds
-// are named, and what a kind maps to.
+// Package cached holds what this process knows without asking the API server: its
+// own writes that the cache has not shown yet, indexes, watches that are started
+// when kinds are named, and the mapping of kinds.
 package cached

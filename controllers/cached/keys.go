@@ -30,17 +30,17 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Lookup returns the cached objects that have a key. They are those of the
-// cache themselves: who changes one copies it first.
+// Lookup returns the cached objects that have a key. They are not copies: copy an
+// object before changing it.
 type Lookup func(key string) ([]client.Object, error)
 
-// indexKeys is the name of the one index of each kind.
+// indexKeys is the name of the only index of each kind.
 const indexKeys = "karmada-direct-keys"
 
-// NewLookup makes a cache find the objects of a kind by their keys. The field
-// indexes of controller-runtime would do it, too, but they keep each key twice,
-// for all namespaces and for the object's own: with a namespace for each cluster,
-// that is a kibibyte a Work, more than a third of what it takes.
+// NewLookup indexes the objects of a kind in a cache by their keys. The field
+// indexes of controller-runtime would work too, but they store each key twice: for
+// all namespaces and for the namespace of the object. With a namespace for each
+// cluster, that is 1 KiB per Work, more than a third of its size.
 func NewLookup(ctx context.Context, from cache.Cache, object client.Object, keys func(client.Object) []string) (Lookup, error) {
 	informer, err := from.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -82,13 +82,13 @@ func lookupIn(indexer toolscache.Indexer) Lookup {
 	}
 }
 
-// KeysOfWork are the keys of a Work. Works are found by the name of their owner, because an object may
-// come back under it and find Works of its earlier life; by its UID, because what
-// names the owner may be edited away; and by their own name, which is the same for
-// a resource on all clusters.
+// KeysOfWork are the keys of a Work. Works are found by the name of their owner,
+// because a re-created object finds the Works of its predecessor by it; by the UID
+// of their owner, because the annotations that name the owner may be removed; and by
+// their own name, which is the same for a resource on all clusters.
 //
-// A Work outside of the namespaces that Karmada keeps for clusters has none: no
-// cluster gets it, and tenants may write it, with any label.
+// A Work outside of the execution namespaces of Karmada has no keys: no cluster gets
+// it, and tenants may write it with any label.
 func KeysOfWork(work client.Object) []string {
 	if !render.IsExecutionSpace(work.GetNamespace()) {
 		return nil
@@ -105,11 +105,13 @@ func OwnerKey(owner render.Owner) string {
 	return "owner/" + owner.Kind + "/" + owner.Namespace + "/" + owner.Name
 }
 
-// WorkNameKey finds Works by their name, and objects by that of the Works that they want.
+// WorkNameKey finds Works by their name, and objects by the name of their desired
+// Works.
 func WorkNameKey(name string) string { return "work/" + name }
 
-// KeysOf are the keys of an object: the clusters that it names, or that it selects
-// some; its resource, the group of that, and the name of the Works that it wants.
+// KeysOf are the keys of an object: the clusters that it names, or the fact that it
+// selects clusters; its resource and the API group of that; and the name of its
+// desired Works.
 func KeysOf(cached client.Object) []string {
 	object, ok := cached.(Object)
 	if !ok {

@@ -32,7 +32,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Each object is found by all that it depends on, and by nothing else, also
+// Each object is found by everything that it depends on, and by nothing else, even
 // after it has changed.
 func TestObjectsAreFound(t *testing.T) {
 	object := func(namespace, name string, spec propagationv1alpha1.PropagationSpec) *propagationv1alpha1.DirectPropagation {
@@ -84,7 +84,7 @@ func TestObjectsAreFound(t *testing.T) {
 	}
 }
 
-// A Work outside of the namespaces of clusters is found by nothing.
+// A Work outside of the namespaces of clusters has no keys.
 func TestWorksOfStrangersAreNotFound(t *testing.T) {
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-56d6c779bb"}}
 	render.Claim(work, render.Owner{Kind: "DirectPropagation", Namespace: "shop", Name: "web", UID: "ours"}, render.Target{Cluster: "member1"})

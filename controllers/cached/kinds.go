@@ -32,54 +32,52 @@ import (
 )
 
 const (
-	// kindsSettle is how long after a change of a CustomResourceDefinition the API
-	// server may still describe its kinds as they were. It takes well under a
-	// second.
+	// kindsSettle is how long the API server may return old information about kinds
+	// after a CustomResourceDefinition has changed. It takes well under a second.
 	kindsSettle = 3 * time.Second
-	// kindsFresh is how long an answer of the API server is good for while a change
-	// settles, or when it lacks the kind that is asked for.
+	// kindsFresh is how long an answer of the API server is valid while a change
+	// settles, or if it lacks the requested kind.
 	kindsFresh = 500 * time.Millisecond
-	// KindsTimeout is how long the API server may take to answer. A group that an
-	// aggregated API server serves is as slow as that one.
+	// KindsTimeout is how long the API server may take to answer. A group of an
+	// aggregated API server is as slow as that server.
 	KindsTimeout = 5 * time.Second
-	// kindsBackoff is how many times as long as a failed request took the group is
-	// not asked for again, so that one which does not answer takes little of the
-	// time of those who reconcile.
+	// kindsBackoff is a factor: after a failed request, the group is not requested
+	// again for this many times the duration of the request. A group that does not
+	// answer therefore takes little of the time of reconciles.
 	kindsBackoff = 10
-	// maxServed bounds the memory that answers take, to a few megabytes. An API
-	// server serves some hundreds of versions at most.
+	// maxServed limits the memory for answers to a few megabytes. An API server
+	// serves a few hundred versions at most.
 	maxServed = 4096
 )
 
-// Kinds is the RESTMapper and the live client for the resources that objects
-// name. The ones of controller-runtime remember what a kind maps to for as long
-// as the process lives: they keep using a version that is not served any more,
-// and the scope and the plural of a CustomResourceDefinition that has been
-// re-created with others. Kinds asks the API server again when it is told that
-// the kinds of a group may have changed.
+// Kinds is the RESTMapper and the live client for the resources that objects name.
+// Those of controller-runtime remember the mapping of a kind until the process
+// exits: they keep using a version that is no longer served, and the old scope and
+// plural of a CustomResourceDefinition that has been re-created. Kinds asks the API
+// server again after Changed.
 type Kinds struct {
-	// RESTMapper answers all but RESTMapping.
+	// RESTMapper implements everything except RESTMapping.
 	meta.RESTMapper
 	discovery discovery.ServerResourcesInterface
-	// connect makes a client that maps kinds with the RESTMapper that it is given.
+	// connect returns a client that maps kinds with the given RESTMapper.
 	connect func(meta.RESTMapper) (client.Client, error)
 	clock   clock.PassiveClock
 
 	mu sync.Mutex
-	// client is nil until it is asked for after a mapping has changed.
+	// client is nil after a mapping has changed, until it is needed.
 	client client.Client
 	served map[schema.GroupVersion]*servedVersion
-	// changed is, by group, when its kinds may have changed last.
+	// changed is, by group, when its kinds may last have changed.
 	changed map[string]time.Time
 }
 
-// servedVersion is what the API server serves of a group and version.
+// servedVersion is what the API server serves for a group and version.
 type servedVersion struct {
 	mu sync.Mutex
-	// at is when the API server was asked last; the zero time for never.
+	// at is when the API server was last asked; the zero time for never.
 	at     time.Time
 	mapper *meta.DefaultRESTMapper
-	// err is what the last request failed with, until when it is not repeated.
+	// err is the error of the last request, and until is when it may be repeated.
 	err   error
 	until time.Time
 	kinds map[schema.GroupVersionKind]servedKind
@@ -90,8 +88,8 @@ type servedKind struct {
 	namespaced       bool
 }
 
-// NewKinds returns a Kinds that has not asked for anything yet. mapper answers
-// what is not about a single kind.
+// NewKinds returns a Kinds without any answers. mapper answers requests that are not
+// about a single kind.
 func NewKinds(mapper meta.RESTMapper, discovery discovery.ServerResourcesInterface, clock clock.PassiveClock, connect func(meta.RESTMapper) (client.Client, error)) *Kinds {
 	return &Kinds{
 		RESTMapper: mapper, discovery: discovery, connect: connect, clock: clock,
@@ -99,21 +97,21 @@ func NewKinds(mapper meta.RESTMapper, discovery discovery.ServerResourcesInterfa
 	}
 }
 
-// Changed has the kinds of a group looked up again before they are used next.
+// Changed causes the kinds of a group to be looked up again before their next use.
 func (k *Kinds) Changed(group string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.changed[group] = k.clock.Now()
 }
 
-// Unsettled is how long the API server may still describe the kinds of a group as
-// they were before they changed; 0 when it does not.
+// Unsettled is how long the API server may still return old information about the
+// kinds of a group; 0 if it does not.
 func (k *Kinds) Unsettled(group string) time.Duration {
 	changed := k.changedAt(group)
 	if changed.IsZero() {
 		return 0
 	}
-	// A little more: what is asked then is to be later than that.
+	// A little longer, so that the next request is later than that.
 	return max(0, changed.Add(kindsSettle+kindsFresh).Sub(k.clock.Now()))
 }
 
@@ -142,15 +140,15 @@ func (k *Kinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RE
 	return served.mapper.RESTMapping(kind, version.Version) //nolint:wrapcheck // callers tell a missing kind by the type
 }
 
-// fresh reports whether an answer need not be asked for again.
+// fresh reports whether an answer is still valid.
 func (s *servedVersion) fresh(now, changed time.Time, kind schema.GroupVersionKind) bool {
 	_, known := s.kinds[kind]
 	settled := known && s.at.After(changed.Add(kindsSettle))
 	return !s.at.IsZero() && (settled || known && changed.IsZero() || s.at.After(changed) && now.Sub(s.at) < kindsFresh)
 }
 
-// learn takes down what is served now. The client is made anew if it may have
-// used what is not true any more: it keeps mappings of its own.
+// learn records what is served now. If a mapping has changed, the client is created
+// again, because it keeps its own mappings.
 func (k *Kinds) learn(served *servedVersion, version schema.GroupVersion, kinds map[schema.GroupVersionKind]servedKind, now time.Time) {
 	for kind, before := range served.kinds {
 		if kinds[kind] != before {
@@ -171,8 +169,8 @@ func (k *Kinds) learn(served *servedVersion, version schema.GroupVersion, kinds 
 	}
 }
 
-// ask asks the API server for the kinds of a version; none if it does not serve
-// the version.
+// ask asks the API server for the kinds of a version. It returns none if the server
+// does not serve the version.
 func (k *Kinds) ask(version schema.GroupVersion) (map[schema.GroupVersionKind]servedKind, error) {
 	list, err := k.discovery.ServerResourcesForGroupVersion(version.String())
 	if apierrors.IsNotFound(err) {
@@ -200,8 +198,8 @@ func (k *Kinds) servedOf(version schema.GroupVersion) *servedVersion {
 	defer k.mu.Unlock()
 	if k.served[version] == nil {
 		if len(k.served) >= maxServed {
-			// Objects may name what they like. What goes is asked for again, and nobody
-			// can tell then whether it has changed.
+			// Objects may name anything. An answer that is dropped is requested
+			// again, and it is then unknown whether it has changed.
 			clear(k.served)
 			k.client = nil
 		}
@@ -216,14 +214,14 @@ func (k *Kinds) changedAt(group string) time.Time {
 	return k.changed[group]
 }
 
-// current is a client that maps kinds as they are served now.
+// current returns a client that maps kinds as they are served now.
 func (k *Kinds) current() (client.Client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.client == nil {
 		made, err := k.connect(k)
 		if err != nil {
-			return nil, fmt.Errorf("making a client: %w", err)
+			return nil, fmt.Errorf("creating a client: %w", err)
 		}
 		k.client = made
 	}

@@ -35,21 +35,21 @@ import (
 
 const (
 	// watchGrace is how long a watch may fail before the users of its kind are
-	// woken. Where one of several API servers ends, the next attempt succeeds.
+	// woken. If one of several API servers stops, the next attempt succeeds.
 	watchGrace = 5 * time.Second
-	// watchRecovery is how long after a watch has recovered its store is not
-	// believed: what the watch brings has to get there first.
+	// watchRecovery is how long the store of a watch is not trusted after the watch
+	// has recovered: the events have to arrive first.
 	watchRecovery = time.Second
 )
 
-// Watches watches the kinds that propagation objects name, as metadata, and
-// only as long as one of them does. A watch costs a few hundred bytes per
-// object of the kind, whatever the objects contain.
+// Watches watches the metadata of the kinds that propagation objects name, as long
+// as an object names them. A watch takes a few hundred bytes per object of the kind,
+// whatever the objects contain.
 type Watches struct {
 	client metadata.Interface
 	notify Notification
-	// wake is called for each user of a kind when its watch has failed, and when it
-	// works again.
+	// wake is called for each user of a kind when its watch fails, and when it works
+	// again.
 	wake func(resource schema.GroupVersionResource, user types.NamespacedName)
 
 	clock clock.PassiveClock
@@ -57,20 +57,20 @@ type Watches struct {
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // the life of the watches, not of a call
 	watches map[schema.GroupVersionResource]*kindWatch
-	// users says which kind each propagation object names.
+	// users is the kind that each propagation object names.
 	users map[types.NamespacedName]schema.GroupVersionResource
 }
 
-// Notification is called when an object of a watched kind comes, changes or
-// goes. initial says that the watch has only found the object: nothing is known
-// to have changed.
+// Notification is called when an object of a watched kind appears, changes or
+// disappears. initial means that the watch has only listed the object, which may not
+// have changed.
 type Notification func(resource schema.GroupVersionResource, key types.NamespacedName, initial bool)
 
 type kindWatch struct {
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
 	users    int
-	// failure says why the watch shows nothing now; nil while it works.
+	// failure is why the watch shows nothing; nil while it works.
 	failure *WatchError
 	// told: the users have been woken because of the failure.
 	told bool
@@ -89,8 +89,8 @@ func (f *WatchError) Error() string { return f.Verb + ": " + f.Err.Error() }
 
 func (f *WatchError) Unwrap() error { return f.Err }
 
-// NewWatches returns a Resources that watches nothing yet. Watches live as
-// long as ctx at most.
+// NewWatches returns Watches that watch nothing yet. Watches end with ctx at the
+// latest.
 func NewWatches(ctx context.Context, client metadata.Interface, notify Notification, wake func(schema.GroupVersionResource, types.NamespacedName)) *Watches {
 	return &Watches{
 		client: client, notify: notify, wake: wake, clock: clock.RealClock{}, ctx: ctx,
@@ -99,7 +99,7 @@ func NewWatches(ctx context.Context, client metadata.Interface, notify Notificat
 	}
 }
 
-// Track makes sure that the kind is watched that a propagation object names.
+// Track ensures that the kind that a propagation object names is watched.
 func (r *Watches) Track(user types.NamespacedName, resource schema.GroupVersionResource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,23 +116,23 @@ func (r *Watches) Track(user types.NamespacedName, resource schema.GroupVersionR
 	r.watches[resource].users++
 }
 
-// Forget ends what was tracked for a propagation object, and the watch of its
-// kind if no other object names it.
+// Forget stops tracking for a propagation object, and ends the watch of its kind if
+// no other object names it.
 func (r *Watches) Forget(user types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.release(user)
 }
 
-// Unchanged tells whether the watch shows an object to be the one, and as new,
-// as it was when it was read. It is false when the watch cannot tell.
+// Unchanged reports whether the watch shows the same version of an object as when it
+// was read. It is false if the watch cannot tell.
 func (r *Watches) Unchanged(resource schema.GroupVersionResource, namespace, name string, uid types.UID, version string) bool {
 	r.mu.Lock()
 	watch := r.watches[resource]
 	believed := watch != nil && watch.failure == nil && r.clock.Since(watch.recovered) > watchRecovery
 	r.mu.Unlock()
 	if !believed || !watch.informer.HasSynced() {
-		// The store of a watch that fails stays as it was.
+		// The store of a failed watch is not updated.
 		return false
 	}
 	object, exists, err := watch.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
@@ -143,7 +143,7 @@ func (r *Watches) Unchanged(resource schema.GroupVersionResource, namespace, nam
 	return ok && metadata.UID == uid && metadata.ResourceVersion == version
 }
 
-// Failure says why a kind cannot be watched; nil when it can, or when that is not
+// Failure returns why a kind cannot be watched; nil if it can, or if that is not
 // known yet.
 func (r *Watches) Failure(resource schema.GroupVersionResource) error {
 	r.mu.Lock()
@@ -193,8 +193,8 @@ func (r *Watches) start(resource schema.GroupVersionResource) *kindWatch {
 	return started
 }
 
-// listWatch is how a kind is listed and watched, with an eye on whether that
-// succeeds. A reflector keeps its store when its requests fail: without it, what
+// listWatch lists and watches a kind, and observes whether that succeeds. A
+// reflector keeps its store when its requests fail: without this check, objects that
 // cannot be seen would count as unchanged.
 func (r *Watches) listWatch(resource schema.GroupVersionResource, kind *kindWatch) cache.ListerWatcher {
 	objects := r.client.Resource(resource)
@@ -209,8 +209,8 @@ func (r *Watches) listWatch(resource schema.GroupVersionResource, kind *kindWatc
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			streams := ptr.Deref(options.SendInitialEvents, false)
 			if streams && r.isFailing(kind) {
-				// A watch that streams what is there has succeeded long before its
-				// store is filled. After a failure, the reflector lists instead.
+				// A streaming watch has succeeded long before its store is filled.
+				// After a failure, the reflector lists instead.
 				return nil, apierrors.NewMethodNotSupported(resource.GroupResource(), "watch-list")
 			}
 			started, err := objects.Watch(ctx, options)
@@ -231,7 +231,7 @@ func (r *Watches) isFailing(kind *kindWatch) bool {
 	return kind.failure != nil
 }
 
-// failed takes down that a kind cannot be seen. Its users are woken if that lasts.
+// failed records that a kind cannot be watched. Its users are woken if that lasts.
 func (r *Watches) failed(ctx context.Context, resource schema.GroupVersionResource, kind *kindWatch, verb string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -255,8 +255,8 @@ func (r *Watches) announce(resource schema.GroupVersionResource, kind *kindWatch
 	}
 }
 
-// works takes down that a kind is watched, and wakes its users if they were told
-// that it is not.
+// works records that a kind is watched, and wakes its users if they were told that
+// it was not.
 func (r *Watches) works(resource schema.GroupVersionResource, kind *kindWatch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -289,7 +289,8 @@ func (r *Watches) tell(resource schema.GroupVersionResource, object any, initial
 	r.notify(resource, types.NamespacedName{Namespace: key.Namespace, Name: key.Name}, initial)
 }
 
-// identityOnly drops all that is not needed to see that an object changed.
+// identityOnly drops everything that is not needed to see that an object has
+// changed.
 func identityOnly(object any) (any, error) {
 	if full, ok := object.(*metav1.PartialObjectMetadata); ok {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

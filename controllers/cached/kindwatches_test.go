@@ -43,8 +43,8 @@ import (
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// watchBench is a Resources in front of a fake API server that can refuse lists
-// and watches, with one user of ConfigMaps.
+// watchBench is Watches in front of a fake API server that can refuse lists and
+// watches, with one user of ConfigMaps.
 type watchBench struct {
 	*Watches
 	user types.NamespacedName
@@ -97,8 +97,8 @@ func (b *watchBench) refused(verb string) error {
 	return b.refusal[verb]
 }
 
-// refuses has the API server refuse a verb from now on, or no more, and ends what
-// is established.
+// refuses makes the API server refuse a verb from now on, or stop refusing it, and
+// ends the established watch.
 func (b *watchBench) refuses(verb string, err error) {
 	b.mu.Lock()
 	b.refusal[verb] = err
@@ -126,8 +126,8 @@ func becomesTrue(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// What a watch has shown counts until the watch fails, whatever its store holds,
-// and again when it works. Users are woken both times.
+// What a watch has shown counts until the watch fails, whatever its store contains,
+// and again once it works. Users are woken both times.
 func TestFailedWatchShowsNothing(t *testing.T) {
 	for _, verb := range []string{"list", "watch"} {
 		t.Run(verb, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestFailedWatchShowsNothing(t *testing.T) {
 			}
 			denied := apierrors.NewForbidden(configMaps.GroupResource(), "", nil)
 			if verb == "list" {
-				// A reflector lists again only when it cannot go on watching.
+				// A reflector lists again only when it cannot continue to watch.
 				b.refuses("watch", apierrors.NewResourceExpired("too old"))
 			}
 			b.refuses(verb, denied)
@@ -157,8 +157,8 @@ func TestFailedWatchShowsNothing(t *testing.T) {
 	}
 }
 
-// A watch that ends and begins again at once, as when one of several API servers
-// is restarted, wakes nobody.
+// A watch that ends and restarts immediately, as when one of several API servers is
+// restarted, wakes nobody.
 func TestWatchThatBeginsAgainWakesNobody(t *testing.T) {
 	t.Parallel()
 	b := newWatchBench(t)
@@ -187,7 +187,7 @@ type kindsBench struct {
 	*Kinds
 	clock  *clocktesting.FakePassiveClock
 	server *discoveryfake.FakeDiscovery
-	// clients counts how often a client was made.
+	// clients counts how often a client was created.
 	clients int
 }
 
@@ -217,8 +217,8 @@ func (b *kindsBench) maps(t *testing.T, kind string) string {
 	return mapping.Resource.Resource + " " + string(mapping.Scope.Name())
 }
 
-// A kind is asked for once, and again after its group has changed: until the API
-// server is sure to know of the change, and not more often than needed.
+// A kind is requested once, and again after its group has changed: until the API
+// server certainly knows about the change, and not more often than needed.
 func TestKindsAreAskedForAgainWhenTheyChange(t *testing.T) {
 	b := newKindsBench()
 	expect := func(want string, asked int) {
@@ -254,7 +254,7 @@ func TestKindsAreAskedForAgainWhenTheyChange(t *testing.T) {
 	}
 }
 
-// A kind that is missing is asked for again, if not by every object that names it.
+// A missing kind is requested again, but not by every object that names it.
 func TestMissingKindIsAskedForAgain(t *testing.T) {
 	b := newKindsBench()
 	for range 10 {
@@ -272,8 +272,8 @@ func TestMissingKindIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// An API server that does not answer is not asked by every object that names the
-// group, one after the other.
+// If the API server does not answer, the objects that name the group do not all ask
+// it one after the other.
 func TestGroupThatDoesNotAnswer(t *testing.T) {
 	b := newKindsBench()
 	b.server.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -303,7 +303,7 @@ func TestGroupThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// However many versions objects name that are not served, memory is bounded.
+// Memory is bounded, however many versions objects name that are not served.
 func TestMissingVersionsAreForgotten(t *testing.T) {
 	b := newKindsBench()
 	for i := range 2 * maxServed {
@@ -319,7 +319,7 @@ func TestMissingVersionsAreForgotten(t *testing.T) {
 	}
 }
 
-// A client maps kinds for itself: it is made anew when a mapping changes.
+// A client keeps its own mappings: it is created again when a mapping changes.
 func TestClientFollowsKinds(t *testing.T) {
 	b := newKindsBench()
 	use := func(want int) {

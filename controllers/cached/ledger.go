@@ -33,22 +33,23 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// LedgerTTL bounds how long a write is believed that the cache never shows:
-// an object that came and went between two lists is never shown.
+// LedgerTTL limits how long a write counts that the cache never shows: an object
+// that was created and deleted between two lists is never shown.
 const LedgerTTL = 30 * time.Second
 
-// Ledger holds what this process wrote until the cache shows it, so that a
-// decision never rests on something older than the process's own writes.
-// Without it, every burst of events would write again what was just written.
+// Ledger holds what this process has written until the cache shows it, so that no
+// decision is based on data that is older than the process's own writes. Without it,
+// every burst of events would repeat writes.
 type Ledger struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	works map[types.UID]map[types.NamespacedName]ledgerEntry
-	// objects are propagation objects as their last write returned them.
+	// objects are propagation objects as returned by their last write.
 	objects map[types.NamespacedName]Object
 	// deletions are Works of this kind that this process has deleted.
 	deletions map[types.UID]bool
-	// losses are Works of this kind that somebody else has deleted, with the time.
+	// losses are Works of this kind that somebody else has deleted, with the time of
+	// the deletion.
 	losses map[types.NamespacedName]time.Time
 }
 
@@ -57,7 +58,7 @@ type ledgerEntry struct {
 	at   time.Time
 }
 
-// NewLedger returns a Ledger of nothing.
+// NewLedger returns an empty Ledger.
 func NewLedger(passive clock.PassiveClock) *Ledger {
 	return &Ledger{
 		clock:   passive,
@@ -82,7 +83,7 @@ func (l *Ledger) Deleted(owner types.UID, work *workv1alpha1.Work) error {
 	return nil
 }
 
-// Wrote records a Work as a write returned it.
+// Wrote records a successful write: the Work as the API server returned it.
 func (l *Ledger) Wrote(owner types.UID, work *workv1alpha1.Work) error {
 	if _, err := render.Compact(work); err != nil {
 		return err
@@ -96,8 +97,8 @@ func (l *Ledger) Wrote(owner types.UID, work *workv1alpha1.Work) error {
 	return nil
 }
 
-// Amend brings cached Works up to what was written, and forgets what the cache
-// has caught up with.
+// Amend updates cached Works to what was written, and forgets writes that the cache
+// shows.
 func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1alpha1.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,18 +114,18 @@ func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1al
 	}
 }
 
-// Pending tells whether the cache has still to show something.
+// Pending reports whether the cache does not show all writes yet.
 func (l *Ledger) Pending(owner types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.works[owner]) > 0
 }
 
-// maxLosses is how many losses are kept before those that are over are dropped.
+// maxLosses is how many losses are kept before expired ones are dropped.
 const maxLosses = 1000
 
-// Gone tells that a Work has vanished from the cache: what was written to it
-// is no longer true.
+// Gone records that a Work has vanished from the cache: what was written to it is no
+// longer valid.
 func (l *Ledger) Gone(owner types.UID, work client.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +143,7 @@ func (l *Ledger) Gone(owner types.UID, work client.Object) {
 	l.losses[key] = l.clock.Now()
 }
 
-// Disown drops what was written to a Work that another owner has now.
+// Disown drops what was written to a Work that now has another owner.
 func (l *Ledger) Disown(owner types.UID, work client.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,22 +153,22 @@ func (l *Ledger) Disown(owner types.UID, work client.Object) {
 	}
 }
 
-// Lost tells when somebody else has deleted a Work; the zero time when nobody
-// has of late.
+// Lost returns when somebody else deleted a Work; the zero time if nobody has
+// recently.
 func (l *Ledger) Lost(key types.NamespacedName) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.losses[key]
 }
 
-// caughtUp tells whether the cache shows a write. A Work that is missing may
-// not have arrived yet; that it is gone is told by gone.
+// caughtUp reports whether the cache shows a write. A missing Work may not have
+// arrived yet; Gone records that it is gone.
 func caughtUp(cached, written *workv1alpha1.Work) bool {
 	if cached == nil {
 		return false
 	}
 	if cached.UID != written.UID {
-		// Another Work of the name: whichever is younger is the one that exists.
+		// Another Work with the same name: the younger one is the one that exists.
 		return isNewer(cached, written)
 	}
 	if written.DeletionTimestamp != nil {
@@ -176,13 +177,14 @@ func caughtUp(cached, written *workv1alpha1.Work) bool {
 	return cached.ResourceVersion == written.ResourceVersion || isNewer(cached, written)
 }
 
-// isNewer tells whether a was written after b.
+// isNewer reports whether a was written after b.
 func isNewer(a, b client.Object) bool {
 	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err != nil || order > 0
 }
 
-// WroteObject records a propagation object as a write returned it.
+// WroteObject records a successful write of a propagation object: the object as the
+// API server returned it.
 func (l *Ledger) WroteObject(object Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,8 +209,8 @@ func (l *Ledger) Newest(cached Object) Object {
 	return cached
 }
 
-// Shown drops what was written to a propagation object once the cache shows
-// it, so that an object that rests costs no memory here.
+// Shown drops what was written to a propagation object once the cache shows it, so
+// that idle objects take no memory here.
 func (l *Ledger) Shown(cached client.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,7 +31,7 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// now is the time of tests whose clock stands.
+// now is the time of tests with a fixed clock.
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func versioned(uid, version string) *workv1alpha1.Work {
@@ -97,7 +97,7 @@ func TestLedger(t *testing.T) {
 }
 
 // Only what this process deletes is its own deletion: a nudge of a deletion that
-// somebody else has begun is not.
+// somebody else has started is not.
 func TestLossesAreOfOthers(t *testing.T) {
 	leaving := versioned("a", "10")
 	leaving.DeletionTimestamp = ptr.To(metav1.NewTime(now))

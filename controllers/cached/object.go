@@ -23,15 +23,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Object is what DirectPropagation and its cluster-scoped twin have in common.
+// Object is what DirectPropagation and ClusterDirectPropagation have in common.
 type Object interface {
 	client.Object
 	GetSpec() *propagationv1alpha1.PropagationSpec
 	GetStatus() *propagationv1alpha1.PropagationStatus
 }
 
-// Compact is a cache transform for our kinds: it drops the managed fields, and
-// what one object says in the words of another is in memory once.
+// Compact is a cache transform for the kinds of this project: it drops the managed
+// fields, and stores strings that objects share once.
 func Compact(cached any) (any, error) {
 	object, ok := cached.(Object)
 	if !ok {

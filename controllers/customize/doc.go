@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package customize finds out what one cluster gets of a resource that others do not:
-// replicas, override policies and overriders, by Karmada's own interpreter and
-// override manager.
+// Package customize determines what one cluster gets of a resource that others do
+// not: replicas, override policies and overriders. It uses Karmada's own interpreter
+// and override manager.
 package customize

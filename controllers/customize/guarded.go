@@ -29,14 +29,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
-// Some resources decide who may do what. The API server of the control plane asks
-// more of whoever writes them than the right to write: nobody can bind a role that
-// he does not hold, or raise his own quota. Overrides are applied after it was
-// asked, with the rights of Karmada on the member. So what a namespace's users can
-// write, overriders of a spec and OverridePolicies, must not change them.
-// ClusterOverridePolicies may: they belong to administrators, as these resources do.
+// Some resources decide who may do what. The API server of the control plane
+// requires more than write permission for them: nobody can bind a role that they do
+// not hold, or raise their own quota. Overrides are applied after this check, with
+// Karmada's permissions on the member. Therefore, what users of a namespace can
+// write (overriders of a spec, and OverridePolicies) must not change these
+// resources. ClusterOverridePolicies may: they belong to administrators, as these
+// resources do.
 //
-// Left out on purpose:
+// Intentionally left out:
 //   - ServiceAccount: its annotations may name a cloud identity, but whoever may
 //     name one here may write one; to have another identity in each cluster is what
 //     overriders are for.
@@ -49,13 +50,13 @@ import (
 // The rule of PropagationSpec in apis/propagation/v1alpha1 has the same lists.
 
 // guardedGroups are API groups whose resources must not differ between clusters
-// by what a namespace's users can write.
+// because of what users of a namespace can write.
 var guardedGroups = map[string]string{
 	// Roles and bindings: the API server checks escalation.
 	"rbac.authorization.k8s.io": grantsPermissions,
 	// The same in OpenShift, where rbac resources appear under this group too.
 	"authorization.openshift.io": grantsPermissions,
-	// SecurityContextConstraints name the users whose Pods they let through.
+	// SecurityContextConstraints name the users whose Pods they admit.
 	"security.openshift.io": grantsPermissions,
 	// Groups and their members.
 	"user.openshift.io": grantsPermissions,
@@ -63,18 +64,18 @@ var guardedGroups = map[string]string{
 	"certificates.k8s.io": grantsPermissions,
 	// Webhooks see and change what others write; policies decide what they may.
 	"admissionregistration.k8s.io": grantsPermissions,
-	// An APIService has all requests to a group sent elsewhere.
+	// An APIService redirects all requests to a group.
 	"apiregistration.k8s.io": grantsPermissions,
 	// A conversion webhook sees and changes all objects of the kind.
 	"apiextensions.k8s.io": grantsPermissions,
 }
 
-// guardedKinds are such kinds of the core group.
+// guardedKinds are such kinds in the core group.
 var guardedKinds = map[string]string{
 	// Its labels decide which Pod Security level, admission webhooks and network
-	// policies hold in it.
+	// policies apply to it.
 	"Namespace": limits,
-	// They bound what users of the namespace take, who can read them only.
+	// They limit users of the namespace, who can only read them.
 	"ResourceQuota": limits,
 	"LimitRange":    limits,
 }
@@ -84,8 +85,8 @@ const (
 	limits            = "limits what users of a namespace may do"
 )
 
-// guarded says why the resources of a kind must not be overridden by what a
-// namespace's users can write; empty when they may.
+// guarded explains why what users of a namespace can write must not override the
+// resources of a kind; empty if it may.
 func guarded(kind schema.GroupVersionKind) string {
 	why := guardedGroups[kind.Group]
 	if kind.Group == corev1.GroupName {
@@ -97,7 +98,7 @@ func guarded(kind schema.GroupVersionKind) string {
 	return fmt.Sprintf("%s %s and must be the same on every cluster; use a ClusterOverridePolicy", kind.Kind, why)
 }
 
-// overrideGuarded applies ClusterOverridePolicies alone, and returns a failure when
+// overrideGuarded applies only ClusterOverridePolicies, and returns a failure if
 // anything else would change the object.
 func (v *variant) overrideGuarded(object *unstructured.Unstructured, why string) (map[string]string, *decide.Rendering) {
 	if v.overriders != nil {
@@ -112,7 +113,7 @@ func (v *variant) overrideGuarded(object *unstructured.Unstructured, why string)
 	changed, policies := object.DeepCopy(), &givenPolicies{here: v.here}
 	_, applied, err := overridemanager.New(policies, &culprit{}).ApplyOverridePolicies(changed, "")
 	if err == nil && equality.Semantic.DeepEqual(object.Object, changed.Object) {
-		// A registry for all images, for example, has nothing to say here.
+		// A policy on the registry of images, for example, has no effect here.
 		return records, nil
 	}
 	return nil, overrideFailed(nameOf(applied, v.here) + why)

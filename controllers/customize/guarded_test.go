@@ -25,8 +25,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/apis"
 )
 
-// TestGuardedKinds holds the lists against each other, and against kinds that users
-// want to be different.
+// TestGuardedKinds compares the lists with each other, and with kinds that users
+// want to differ.
 func TestGuardedKinds(t *testing.T) {
 	crds, err := apis.CRDs()
 	if err != nil {

@@ -34,23 +34,23 @@ import (
 	"github.com/karmada-io/karmada/pkg/util/fedinformer/genericmanager"
 )
 
-// Interpreter is Karmada's resource interpreter, with a count of the changes of
-// its configuration.
+// Interpreter is Karmada's resource interpreter with a counter of configuration
+// changes.
 type Interpreter struct {
 	resourceinterpreter.ResourceInterpreter
 
 	changes atomic.Int64
 }
 
-// Changed records a change of the configuration: what was interpreted before may
-// be interpreted differently now.
+// Changed records a change of the configuration: the interpreter may now give
+// different answers.
 func (i *Interpreter) Changed() { i.changes.Add(1) }
 
 // Epoch identifies the configuration within this process.
 func (i *Interpreter) Epoch() int64 { return i.changes.Load() }
 
-// NewInterpreter makes Karmada's resource interpreter, with all that users add
-// to it, and a function that starts it, once, and returns when it is ready.
+// NewInterpreter returns Karmada's resource interpreter with all customizations of
+// users, and a function that starts it once and returns when it is ready.
 func NewInterpreter(ctx context.Context, dynamicClient dynamic.Interface, reader client.Reader) (*Interpreter, func() error) {
 	informers := genericmanager.NewSingleClusterInformerManager(ctx, dynamicClient, 0)
 	made := &Interpreter{ResourceInterpreter: resourceinterpreter.NewResourceInterpreter(informers, &services{reader: reader})}
@@ -62,15 +62,14 @@ func NewInterpreter(ctx context.Context, dynamicClient dynamic.Interface, reader
 	})
 }
 
-// services reads Services as they are asked for, which only webhooks that name
-// one do. Karmada's lister would keep every Service of the control plane in
-// memory.
+// services reads Services on demand. Only webhooks that name a Service need them.
+// Karmada's lister would keep every Service of the control plane in memory.
 type services struct {
 	reader    client.Reader
 	namespace string
 }
 
-// Services looks into a namespace.
+// Services returns a lister for a namespace.
 func (s *services) Services(namespace string) corev1listers.ServiceNamespaceLister {
 	return &services{reader: s.reader, namespace: namespace}
 }

@@ -32,7 +32,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
-// override changes an object as policies and the spec want it, and returns the
+// override changes an object as policies and the spec require, and returns the
 // annotations that record the policies.
 func (v *variant) override(object *unstructured.Unstructured) (map[string]string, *decide.Rendering) {
 	policy := &culprit{}
@@ -60,9 +60,8 @@ func overrideFailed(message string) *decide.Rendering {
 	return &decide.Rendering{Reason: propagationv1alpha1.ReasonOverrideFailed, Message: message}
 }
 
-// sameIdentity tells, as an error, which part of a resource overrides have
-// changed that is not theirs to change: Karmada finds the object on the member
-// by it.
+// sameIdentity returns an error if overrides have changed a part of a resource that
+// they must not change, because Karmada uses it to find the object on the member.
 func sameIdentity(before, after *unstructured.Unstructured) error {
 	for field, values := range map[string][2]string{
 		"apiVersion":         {before.GetAPIVersion(), after.GetAPIVersion()},
@@ -85,7 +84,7 @@ func sameIdentity(before, after *unstructured.Unstructured) error {
 	return nil
 }
 
-// reserved picks the labels or annotations that Karmada or this project acts on.
+// reserved selects the labels or annotations that Karmada or this project acts on.
 func reserved(values map[string]string) map[string]string {
 	picked := map[string]string{}
 	for key, value := range values {

@@ -62,8 +62,8 @@ func (r *Customizer) overridePolicies(ctx context.Context, observed *decide.Obse
 	return policies, nil
 }
 
-// concerns reports whether a policy may select a resource of an API group. More
-// is not asked: overrides may change the labels that the next policy selects by.
+// concerns reports whether a policy may select a resource of an API group. It checks
+// nothing else: overrides may change the labels that the next policy selects by.
 func concerns(spec *policyv1alpha1.OverrideSpec, group string) bool {
 	return len(spec.ResourceSelectors) == 0 || slices.ContainsFunc(spec.ResourceSelectors, func(selector policyv1alpha1.ResourceSelector) bool {
 		return render.GroupOf(selector.APIVersion) == group
@@ -82,8 +82,8 @@ func specOf(policy client.Object) *policyv1alpha1.OverrideSpec {
 	}
 }
 
-// rulesOf are the rules of an override policy, also of one that has a single
-// rule as it was written before there could be several.
+// rulesOf are the rules of an override policy, including one in the deprecated
+// format with a single rule.
 func rulesOf(policy client.Object) []policyv1alpha1.RuleWithCluster {
 	spec := specOf(policy)
 	if len(spec.OverrideRules) > 0 {
@@ -92,8 +92,8 @@ func rulesOf(policy client.Object) []policyv1alpha1.RuleWithCluster {
 	return []policyv1alpha1.RuleWithCluster{{TargetCluster: spec.TargetCluster, Overriders: spec.Overriders}} //nolint:staticcheck // deprecated, and still applied by Karmada
 }
 
-// givenPolicies presents override policies to Karmada's override manager as all
-// that there are. Their rules are for any cluster, so no cluster is read either.
+// givenPolicies presents override policies to Karmada's override manager as if there
+// were no others. Their rules are for any cluster, so no cluster is read either.
 type givenPolicies struct {
 	client.Client
 
@@ -101,12 +101,12 @@ type givenPolicies struct {
 	here       []policyv1alpha1.OverridePolicy
 }
 
-// Get answers for the cluster.
+// Get returns the cluster.
 func (p *givenPolicies) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return nil
 }
 
-// List answers a list of override policies.
+// List returns a list of override policies.
 func (p *givenPolicies) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch list := list.(type) {
 	case *policyv1alpha1.ClusterOverridePolicyList:
@@ -117,16 +117,16 @@ func (p *givenPolicies) List(_ context.Context, list client.ObjectList, _ ...cli
 	return nil
 }
 
-// culprit remembers which override policy failed; only the Event that Karmada
-// would make of it names the policy.
+// culprit remembers which override policy failed. Only the Event that Karmada would
+// send names the policy.
 type culprit struct {
 	record.FakeRecorder
 
 	policy string
 }
 
-// Eventf takes down the policy of an Event instead of sending it. The arguments
-// are the namespace, for an OverridePolicy, the name, and the cluster.
+// Eventf records the policy of an Event instead of sending the Event. The arguments
+// are the namespace (of an OverridePolicy), the name and the cluster.
 func (c *culprit) Eventf(_ runtime.Object, _, _, _ string, arguments ...any) {
 	switch len(arguments) {
 	case 2:
@@ -138,7 +138,7 @@ func (c *culprit) Eventf(_ runtime.Object, _, _, _ string, arguments ...any) {
 
 func (c *culprit) prefix() string { return c.policy }
 
-// recordsOf are the annotations that record the policies; nil for none.
+// recordsOf returns the annotations that record the policies; nil if there are none.
 func recordsOf(byCluster, byNamespace *overridemanager.AppliedOverrides) (map[string]string, error) {
 	var records map[string]string
 	for key, applied := range map[string]*overridemanager.AppliedOverrides{util.AppliedClusterOverrides: byCluster, util.AppliedOverrides: byNamespace} {
@@ -162,8 +162,7 @@ func recordsOf(byCluster, byNamespace *overridemanager.AppliedOverrides) (map[st
 	return records, nil
 }
 
-// nameOf names an OverridePolicy that was applied, the only one if there is no
-// other.
+// nameOf names an applied OverridePolicy if there is only one.
 func nameOf(applied *overridemanager.AppliedOverrides, policies []policyv1alpha1.OverridePolicy) string {
 	name := policies[0].Name
 	if applied != nil && len(applied.AppliedItems) > 0 {

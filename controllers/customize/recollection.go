@@ -24,24 +24,25 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
-// Recollection is what is remembered of a resource, so that it is read only
-// when it has changed. It holds no content.
+// Recollection is what is remembered of a resource, so that it is read only when it
+// has changed. It has no content.
 type Recollection struct {
-	// Generation is that of the object, inputs what else it was rendered from.
+	// Generation is that of the object. Inputs is the fingerprint of what else it
+	// was rendered from.
 	Generation int64
 	Inputs     string
 	Resource   decide.Resource
-	// variants are, by name, what clusters get that get something of their own;
-	// nil for what turned out to be the same as on other clusters.
+	// variants are, by name, what clusters with a variant get; nil for a variant
+	// that turned out to be the same as on other clusters.
 	variants map[string]*decide.Rendering
 }
 
-// IsOf reports whether what is remembered is of a resource as it is now.
+// IsOf reports whether the recollection is of the current version of a resource.
 func (r *Recollection) IsOf(template *unstructured.Unstructured) bool {
 	return r.Resource.Version == template.GetResourceVersion() && r.Resource.UID == template.GetUID()
 }
 
-// Covers reports whether all that clusters get is known.
+// Covers reports whether everything that clusters get is known.
 func (r *Recollection) Covers(found *Variants, now time.Time) bool {
 	for name := range found.ByName {
 		if rendering, known := r.variants[name]; !known || rendering.IsDue(now) {

@@ -36,9 +36,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Render renders the manifest that all clusters share and each variant, and
-// returns what may be remembered of them and the means to render them again.
-// What is known of this version of the resource is not rendered.
+// Render renders the manifest that all clusters share and each variant. It returns
+// what may be remembered of them, and a Renderer to render them again. What is
+// already known for this version of the resource is not rendered.
 func (r *Customizer) Render(ctx context.Context, observed *decide.Observed, template *unstructured.Unstructured, found *Variants, known Recollection) (Recollection, *Renderer, error) {
 	rendered := &Renderer{
 		customizer: r, now: observed.Now, template: template, size: sizeOf(template.Object), resolution: observed.Spec.ConflictResolution, variants: found,
@@ -56,7 +56,7 @@ func (r *Customizer) Render(ctx context.Context, observed *decide.Observed, temp
 		}
 		learned.Resource.Revision = manifest.Revision
 	}
-	// The one that is rendered last is kept, and written first.
+	// The last one rendered is kept, and written first.
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(found.ByName))) {
 		rendering, found := known.variants[name]
 		if !found || rendering.IsDue(observed.Now) {
@@ -67,42 +67,42 @@ func (r *Customizer) Render(ctx context.Context, observed *decide.Observed, temp
 	return learned, rendered, nil
 }
 
-// RenderPoll is how often a rendering that failed is tried again. It may have
-// asked a webhook of Karmada's resource interpreter, which no watch tells of.
+// RenderPoll is how often a failed rendering is tried again. It may have called a
+// webhook of Karmada's resource interpreter, which no watch observes.
 const RenderPoll = 30 * time.Second
 
-// Renderer renders a resource for clusters, from what was read before. So it
-// renders the same however often it is asked, unless a webhook of Karmada's
-// interpreter answers differently.
+// Renderer renders a resource for clusters from what was read before. It therefore
+// always renders the same, unless a webhook of Karmada's interpreter answers
+// differently.
 type Renderer struct {
 	customizer *Customizer
 	// now is when the resource was read.
 	now        time.Time
 	resolution propagationv1alpha1.ConflictResolution
 	variants   *Variants
-	// size is about how many bytes the resource takes.
+	// size is the approximate size of the resource in bytes.
 	size int64
-	// Forget drops what is remembered, once it turns out to be wrong.
+	// Forget drops what is remembered when it turns out to be wrong.
 	Forget func()
 
-	// mu has one variant rendered at a time.
+	// mu ensures that one variant is rendered at a time.
 	mu sync.Mutex
-	// template is the resource, nil when it is not needed any more; shared is the
-	// manifest of clusters that get no variant, and last that of the variant that
-	// was rendered last. No more is held of an object at a time.
+	// template is the resource, nil if it is no longer needed. shared is the
+	// manifest of clusters without a variant, and last that of the last rendered
+	// variant. Nothing else of an object is kept.
 	template *unstructured.Unstructured
 	shared   *render.Manifest
 	last     *render.Manifest
-	// lastName is the variant that last was rendered for.
+	// lastName is the name of the last rendered variant.
 	lastName string
 }
 
-// ErrAnotherRevision says that a manifest is not what was decided on. A webhook of
-// Karmada's interpreter may have answered differently.
+// ErrAnotherRevision means that a manifest does not have the planned revision. A
+// webhook of Karmada's interpreter may have answered differently.
 var ErrAnotherRevision = errors.New("rendered again, the manifest has another revision")
 
-// Manifest renders what a cluster is to get. It returns errAnotherRevision when that
-// is not what was decided on.
+// Manifest renders what a cluster should get. It returns ErrAnotherRevision if that
+// does not have the planned revision.
 func (r *Renderer) Manifest(wanted decide.Rendering) (*render.Manifest, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,13 +114,13 @@ func (r *Renderer) Manifest(wanted decide.Rendering) (*render.Manifest, error) {
 	return manifest, err
 }
 
-// Admit waits until the resource may be written, and returns what to call when
-// that is done.
+// Admit waits until the resource may be written, and returns a function to call when
+// the write is done.
 func (r *Renderer) Admit(ctx context.Context) (func(), error) {
 	return r.customizer.admissions.admit(ctx, r.size)
 }
 
-// variantManifest renders a variant, or what all clusters share for no variant.
+// variantManifest renders a variant, or, without one, what all clusters share.
 func (r *Renderer) variantManifest(name string) (*render.Manifest, error) {
 	switch name {
 	case "":
@@ -164,8 +164,8 @@ func (r *Renderer) manifestOf(object *unstructured.Unstructured, resolution prop
 	return render.NewManifest(object, resolution, r.customizer.localPrefixes...) //nolint:wrapcheck // it says all
 }
 
-// learn finds out what clusters with a variant get, and keeps of it what may be
-// remembered.
+// learn renders what clusters with a variant get, and returns what may be remembered
+// of it.
 func (r *Renderer) learn(name string) *decide.Rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,8 +185,8 @@ func (r *Renderer) learn(name string) *decide.Rendering {
 }
 
 // apply changes a copy of the resource, as Karmada's binding controller does:
-// replicas first, then override policies, then what the spec itself overrides.
-// It returns the copy and what records the policies, or why there is none.
+// replicas first, then override policies, then the overriders of the spec. It
+// returns the copy and the annotations that record the policies, or the failure.
 func (r *Renderer) apply(wanted *variant) (*unstructured.Unstructured, map[string]string, *decide.Rendering) {
 	object := r.template.DeepCopy()
 	if wanted.replicas != nil {
@@ -211,9 +211,9 @@ func (r *Renderer) apply(wanted *variant) (*unstructured.Unstructured, map[strin
 	return object, records, nil
 }
 
-// reviseReplicas sets the replicas of a resource. Whether a kind has some is
-// known until the configuration of the interpreter changes; what it cannot do
-// now, it may do later, if it is a webhook.
+// reviseReplicas sets the replicas of a resource. Whether the interpreter supports a
+// kind stays the same until its configuration changes. A revision that fails now may
+// succeed later, if a webhook does it.
 func (r *Renderer) reviseReplicas(object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, *decide.Rendering) {
 	gvk := object.GroupVersionKind()
 	failure := &decide.Rendering{Reason: propagationv1alpha1.ReasonRenderFailed, Field: "replicas"}
@@ -231,18 +231,18 @@ func (r *Renderer) reviseReplicas(object *unstructured.Unstructured, replicas in
 	return revised, nil
 }
 
-// admissions bounds the bytes of resources that are rendered or written at once,
-// over all reconciles. Encoding, sending and decoding a Work takes some ten times
-// its size for a moment. Small resources never wait for it.
+// admissions limits the bytes of resources that are rendered or written
+// concurrently, over all reconciles. Encoding, sending and decoding a Work briefly
+// takes about ten times its size. Small resources never wait.
 type admissions struct{ bytes *semaphore.Weighted }
 
-// admitted is how many bytes of resources are rendered or written at once.
+// admitted is how many bytes of resources may be rendered or written concurrently.
 const admitted = 8 << 20
 
 func newAdmissions() admissions { return admissions{bytes: semaphore.NewWeighted(admitted)} }
 
-// admit waits until a resource of a size may be rendered or written, and returns
-// what to call when that is done.
+// admit waits until a resource of a size may be rendered or written, and returns a
+// function to call when that is done.
 func (a admissions) admit(ctx context.Context, size int64) (func(), error) {
 	size = min(size, admitted)
 	if err := a.bytes.Acquire(ctx, size); err != nil {
@@ -251,7 +251,7 @@ func (a admissions) admit(ctx context.Context, size int64) (func(), error) {
 	return func() { a.bytes.Release(size) }, nil
 }
 
-// sizeOf is about how many bytes a value takes, decoded.
+// sizeOf is the approximate size of a decoded value in bytes.
 func sizeOf(value any) int64 {
 	size := int64(16)
 	switch value := value.(type) {

@@ -30,8 +30,7 @@ type builtIn struct{ *native.DefaultInterpreter }
 
 func (builtIn) Start(context.Context) error { return nil }
 
-// A kind without replicas cannot be given some: the row of the cluster says what to
-// do.
+// A kind without replicas cannot get any: the row of the cluster says what to do.
 func TestReplicasNeedAKindThatHasSome(t *testing.T) {
 	customizer := New(nil, &Interpreter{ResourceInterpreter: builtIn{native.NewDefaultInterpreter()}}, nil)
 	resource := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}

@@ -35,31 +35,32 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
-// Customizer finds out what each cluster gets of a resource.
+// Customizer determines what each cluster gets of a resource.
 type Customizer struct {
 	// client reads Clusters and override policies.
 	client client.Reader
 	// interpreter revises replicas.
 	interpreter *Interpreter
-	// localPrefixes begin the keys of labels and annotations that do not travel.
+	// localPrefixes are the prefixes of the keys of labels and annotations that are
+	// not propagated.
 	localPrefixes []string
-	// admissions bounds the memory that renderings and writes take.
+	// admissions limits the memory that renderings and writes take.
 	admissions admissions
 }
 
-// Variants are what clusters get of a resource instead of what all share. Two
-// clusters for which the spec asks the same and to which the same rules of
-// override policies apply get the same, and it is rendered once. So a registry
-// that one policy sets on 5,000 clusters is one variant.
+// Variants are what clusters get instead of the shared manifest. Clusters with the
+// same settings in the spec and the same applicable rules of override policies share
+// a variant, which is rendered once. A registry that one policy sets on 5,000
+// clusters is therefore one variant.
 type Variants struct {
-	// Inputs is a fingerprint of all that renderings depend on beside the resource
-	// and the spec: a rendering that is remembered holds as long as it does not
-	// change. It is empty, as it mostly is, when there is nothing.
+	// Inputs is a fingerprint of everything that renderings depend on in addition to
+	// the resource and the spec. A remembered rendering is valid until it changes.
+	// It is usually empty: then renderings depend on nothing else.
 	Inputs string
-	// policies may concern the resource. What a variant is named after is their
-	// order here.
+	// policies are those that may concern the resource. The name of a variant
+	// depends on their order here.
 	policies []client.Object
-	// ByName are the variants that a cluster gets, byCluster their names.
+	// ByName are the variants that clusters get. byCluster are their names.
 	ByName    map[string]*variant
 	byCluster map[string]string
 }
@@ -67,23 +68,24 @@ type Variants struct {
 // variant is what is done to a resource before it is rendered.
 type variant struct {
 	name string
-	// everywhere and here are the override policies, with only the rules that
-	// apply, and for any cluster.
+	// everywhere and here are the override policies with only the applicable rules,
+	// changed to match any cluster.
 	everywhere []policyv1alpha1.ClusterOverridePolicy
 	here       []policyv1alpha1.OverridePolicy
 	replicas   *int32
 	overriders *policyv1alpha1.Overriders
-	// resolution is what becomes of a conflict.
+	// resolution is the conflict resolution.
 	resolution propagationv1alpha1.ConflictResolution
 }
 
-// New makes a customizer that reads Clusters and override policies from a
-// client. localPrefixes begin the keys of labels and annotations that do not travel.
+// New returns a Customizer that reads Clusters and override policies from a client.
+// localPrefixes are the prefixes of the keys of labels and annotations that are not
+// propagated.
 func New(client client.Reader, interpreter *Interpreter, localPrefixes []string) *Customizer {
 	return &Customizer{client: client, interpreter: interpreter, localPrefixes: localPrefixes, admissions: newAdmissions()}
 }
 
-// VariantsOf sorts the clusters by what they get.
+// VariantsOf groups the clusters by what they get.
 func (r *Customizer) VariantsOf(ctx context.Context, observed *decide.Observed) (*Variants, error) {
 	policies, err := r.overridePolicies(ctx, observed)
 	if err != nil {
@@ -135,7 +137,7 @@ func (r *Customizer) renderingInputs(observed *decide.Observed, policies []clien
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// assign finds the variant that a cluster gets, if it gets one.
+// assign determines the variant that a cluster gets, if any.
 func (v *Variants) assign(observed *decide.Observed, cluster *clusterv1alpha1.Cluster, asked *propagationv1alpha1.TargetCluster) error {
 	name, key := cluster.Name, []byte{}
 	for i, policy := range v.policies {
@@ -199,7 +201,7 @@ func (v *Variants) newVariant(name string, cluster *clusterv1alpha1.Cluster, ask
 	return made
 }
 
-// AttributesOf are what override policies can select a cluster by.
+// AttributesOf are the attributes by which override policies can select a cluster.
 func AttributesOf(cluster *clusterv1alpha1.Cluster) string {
 	return fmt.Sprint(cluster.Labels, cluster.Spec.Provider, cluster.Spec.Region, cluster.Spec.Zone, cluster.Spec.Zones)
 }

@@ -31,20 +31,20 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Denial is why nothing new may travel to a cluster.
+// Denial explains why nothing new may be propagated to a cluster.
 type Denial struct {
 	Reason  string
 	Message string
-	// Get says that it is the resource that the account may not get, or is not
-	// known to be allowed to.
+	// Get means that the account may not get the resource, or that it is not known
+	// whether it may.
 	Get bool
-	// Wait is when to ask again; 0 when a back-off decides.
+	// Wait is when to ask again; 0 if a back-off decides.
 	Wait time.Duration
-	// Err is set when the question could not be asked.
+	// Err is set if the question could not be asked.
 	Err error
 }
 
-// applied is what a row says: False only for what is known.
+// applied is the value in a row: False only if the denial is certain.
 func (d *Denial) applied() metav1.ConditionStatus {
 	if d.Reason == propagationv1alpha1.ReasonForbidden {
 		return metav1.ConditionFalse
@@ -52,8 +52,8 @@ func (d *Denial) applied() metav1.ConditionStatus {
 	return metav1.ConditionUnknown
 }
 
-// Barred reports whether something new does not travel because the account may
-// not get the resource.
+// Barred reports whether nothing new is propagated because the account may not get
+// the resource.
 func (o *Observed) Barred() bool {
 	for _, denial := range o.Denials {
 		if denial.Get {
@@ -63,9 +63,9 @@ func (o *Observed) Barred() bool {
 	return false
 }
 
-// FollowersUnknown reports whether it cannot be known what follows the
-// resource. Nothing follows one that may not be read and runs nowhere: an
-// account without permissions must not hold up what others withdraw.
+// FollowersUnknown reports whether the dependencies of the resource cannot be known.
+// A resource that may not be read and runs nowhere has none: an account without
+// permissions must not block the withdrawals of others.
 func (o *Observed) FollowersUnknown() bool {
 	problem := o.Resource.Problem
 	forbidden := problem != nil && problem.Reason == propagationv1alpha1.ReasonForbidden
@@ -75,15 +75,15 @@ func (o *Observed) FollowersUnknown() bool {
 	return (problem != nil || o.Barred()) && (!forbidden || len(o.Works) > 0)
 }
 
-// MayHave reports whether a cluster is one to which the object sends, or could
-// send, the resource. Any other starts anew when it comes back.
+// MayHave reports whether the object propagates, or could propagate, the resource to
+// a cluster. Any other cluster starts over when it comes back.
 func (o *Observed) MayHave(cluster string) bool {
 	state := o.Clusters[cluster]
 	return o.Targeted(cluster) && state.Exists && !state.Terminating && o.Holders[cluster] == ""
 }
 
-// Unreviewed returns the clusters to which something would travel that was not
-// granted before, and takes down what needs no review.
+// Unreviewed returns the clusters that would get something that has not been granted
+// before, and records what needs no review.
 func (o *Observed) Unreviewed(granted map[string]string) []string {
 	confirmed := o.confirmedBefore()
 	open := []string{}
@@ -106,15 +106,15 @@ func (o *Observed) Unreviewed(granted map[string]string) []string {
 	return open
 }
 
-// holds reports whether a Work of the object holds a revision already. The Work
-// that another object left behind does not count.
+// holds reports whether a Work of the object already holds a revision. A Work that
+// another object left behind does not count.
 func (o *Observed) holds(work *workv1alpha1.Work, revision string) bool {
 	return work != nil && render.OwnerOf(work).UID == o.Owner.UID && render.Revision(work) == revision
 }
 
-// confirmedBefore returns, by cluster, the revision that the status says was
-// confirmed last. It outlives the process, and the Work. A cluster that was
-// about to lose the resource starts anew.
+// confirmedBefore returns, by cluster, the last confirmed revision in the status. It
+// outlives the process and the Work. A cluster that was about to lose the resource
+// starts over.
 func (o *Observed) confirmedBefore() map[string]string {
 	confirmed := make(map[string]string, len(o.Status.Clusters))
 	for i := range o.Status.Clusters {
@@ -125,7 +125,7 @@ func (o *Observed) confirmedBefore() map[string]string {
 	return confirmed
 }
 
-// ReviewFailure returns why questions could not be asked; nil when all were.
+// ReviewFailure returns why questions could not be asked; nil if all could.
 func ReviewFailure(observed *Observed) error {
 	failures := map[string]error{}
 	for _, denial := range observed.Denials {

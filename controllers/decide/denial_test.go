@@ -28,9 +28,8 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// TestWhatIsDeniedIsStillAttempted: what takes no content is done for the
-// revision that a cluster has, and nothing else is.
-// anAnswer is how long an answer is believed.
+// TestWhatIsDeniedIsStillAttempted: for the revision that a cluster has, what needs
+// no content is done, and nothing else. anAnswer is how long an answer is valid.
 const anAnswer = 10 * time.Second
 
 func TestWhatIsDeniedIsStillAttempted(t *testing.T) {
@@ -71,8 +70,8 @@ func TestWhatIsDeniedIsStillAttempted(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotReadHoldsNobodyUp: what follows an object without permissions
-// is known to be nothing, unless it runs somewhere.
+// TestWhoMayNotReadHoldsNobodyUp: an object without permissions is known to have no
+// dependencies, unless it runs somewhere.
 func TestWhoMayNotReadHoldsNobodyUp(t *testing.T) {
 	denied := Denial{Reason: propagationv1alpha1.ReasonForbidden, Get: true}
 	failed := Denial{Reason: propagationv1alpha1.ReasonReviewFailed, Get: true, Err: errors.New("slow")}

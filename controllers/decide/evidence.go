@@ -29,42 +29,41 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Evidence is what the status of a Work proves about its present spec.
+// Evidence is what the status of a Work proves about its current spec.
 type Evidence string
 
 const (
 	// pending: the cluster has not answered.
 	pending Evidence = "Pending"
-	// Confirmed means that the cluster has applied the present spec.
+	// Confirmed means that the cluster has applied the current spec.
 	Confirmed Evidence = "Confirmed"
 	// Refused means that the cluster could not apply it.
 	Refused Evidence = "Refused"
-	// premature: Applied is True, from an attempt that began before the present
-	// spec was written. The attempt at the present spec is still to come.
+	// premature: Applied is True from an attempt that began before the current spec
+	// was written. The attempt at the current spec is still to come.
 	premature Evidence = "Premature"
-	// ambiguous: Applied is True and the attempt at the present spec has begun,
-	// but which attempt the True came from cannot be told any more.
+	// ambiguous: Applied is True and the attempt at the current spec has begun, but
+	// it is no longer possible to tell which attempt set True.
 	ambiguous Evidence = "Ambiguous"
-	// recreated: Applied is True because Karmada has created an object anew that
-	// was deleted on the cluster. It did so from its cache of the Work, which may
-	// have been older than the present spec.
+	// recreated: Applied is True because Karmada has re-created an object that was
+	// deleted on the cluster. It did so from its cache of the Work, which may have
+	// been older than the current spec.
 	recreated Evidence = "Recreated"
 )
 
 // reasonRecreated is the reason of Applied that Karmada's work status controller
-// sets, the second writer of the condition. The execution controller sets
-// another one, also over a True that stands already.
+// sets, the second writer of the condition. The execution controller sets another
+// reason, even if the condition is already True.
 const reasonRecreated = "ReCreateSuccessful"
 
 // EvidenceOf reads the status of a Work.
 //
-// Applied alone proves nothing: it has no observedGeneration, and an attempt at
-// an older spec that was under way when the spec changed sets it to True all
-// the same. What tells attempts apart is the Dispatching condition, which
-// Karmada's execution controller adds, if it is missing, at the beginning of
-// an attempt, from a cache that has seen it missing. Before the spec changes,
-// both conditions are therefore taken away, and the spec is written with the
-// resourceVersion that this returned:
+// Applied alone proves nothing: it has no observedGeneration, and an attempt at an
+// older spec that is in progress when the spec changes still sets it to True. The
+// Dispatching condition distinguishes attempts: at the beginning of an attempt,
+// Karmada's execution controller adds it if its cache shows that it is missing.
+// Before the spec changes, the controller therefore removes both conditions, and
+// writes the spec with the resourceVersion that this write returned:
 //
 //   - Dispatching there again means that Karmada has seen the new spec, because
 //     it could only add the condition to an object as new as that;
@@ -73,9 +72,9 @@ const reasonRecreated = "ReCreateSuccessful"
 //   - Applied in front of Dispatching, or without it, was added by an attempt
 //     that had begun before.
 //
-// Karmada handles one Work in one attempt at a time, which completes the proof for
-// the execution controller. The work status controller sets Applied, too, when it
-// re-creates an object; it does so with a reason of its own, which proves nothing.
+// Karmada makes one attempt at a Work at a time, which completes the proof for the
+// execution controller. The work status controller also sets Applied when it
+// re-creates an object, but with a different reason, which proves nothing.
 func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 	applied, dispatched := -1, -1
 	for i := range work.Status.Conditions {
@@ -106,8 +105,8 @@ func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 	}
 }
 
-// WantsReset tells whether a Work has conditions that must be taken away before
-// its content changes.
+// WantsReset reports whether a Work has conditions that must be removed before its
+// content changes.
 func WantsReset(work *workv1alpha1.Work) bool {
 	return meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied) != nil ||
 		meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching) != nil
@@ -117,10 +116,10 @@ func WantsReset(work *workv1alpha1.Work) bool {
 // confirmed a revision, which follows.
 const resetPrefix = "Last confirmed revision: "
 
-// ResetConditions returns the conditions of a Work without those that speak of
-// an attempt, and with one that says at which generation they were taken away
-// and which revision the cluster had confirmed. The write that follows carries
-// the revision too, but may be refused.
+// ResetConditions returns the conditions of a Work without those about an attempt,
+// and with one that records the generation at which they were removed and the
+// revision that the cluster had confirmed. The next write contains the revision too,
+// but may be refused.
 func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition {
 	kept := []metav1.Condition{}
 	for _, condition := range work.Status.Conditions {
@@ -140,24 +139,23 @@ func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition 
 	return kept
 }
 
-// attemptMissing tells whether a confirmation was taken back and no spec was
-// written after it, so that Karmada sees no reason to attempt anything: the
-// controller ended in between, and what it was going to write is not wanted
-// any more.
+// attemptMissing reports whether a confirmation was reset and no spec was written
+// after it, so that Karmada has no reason to attempt anything: the controller exited
+// in between, and what it was going to write is no longer needed.
 func attemptMissing(work *workv1alpha1.Work) bool {
 	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
 	return reset != nil && reset.ObservedGeneration == work.Generation && !WantsReset(work)
 }
 
-// confirmedRevision is the revision that the cluster is known to have applied
-// last; empty when none is known.
+// confirmedRevision is the last revision that the cluster is known to have applied;
+// empty if none is known.
 func confirmedRevision(work *workv1alpha1.Work) string {
 	if proof, _ := EvidenceOf(work); proof == Confirmed {
 		return render.Revision(work)
 	}
 	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
 	if reset != nil && reset.ObservedGeneration == work.Generation {
-		// The write that was to follow the reset was refused, or is still to come.
+		// The write after the reset was refused, or is still to come.
 		if revision, found := strings.CutPrefix(reset.Message, resetPrefix); found {
 			return revision
 		}
@@ -165,15 +163,15 @@ func confirmedRevision(work *workv1alpha1.Work) string {
 	return work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]
 }
 
-// healthOf is what the cluster says of the health of the present spec of a
-// Work that is confirmed.
+// healthOf is what the cluster reports about the health of the current spec of a
+// confirmed Work.
 func healthOf(observed *Observed, work *workv1alpha1.Work) propagationv1alpha1.Health {
 	if len(work.Status.ManifestStatuses) == 0 {
 		return propagationv1alpha1.HealthUnknown
 	}
 	status := &work.Status.ManifestStatuses[0]
 	if generation, reported := render.ReportedGeneration(status); reported && generation != render.TemplateGeneration(work) {
-		// The report is older than the present spec.
+		// The report is older than the current spec.
 		return propagationv1alpha1.HealthUnknown
 	}
 	if healthSettles(observed, work) > 0 {

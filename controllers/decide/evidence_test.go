@@ -36,10 +36,10 @@ import (
 )
 
 // TestConfirmationIsNeverFalse lets the controller's decisions and a model of
-// Karmada's execution controller act on one Work in every order, with caches
-// that lag, attempts that fail, and content that changes at any moment. At
-// every step, a Work that counts as confirmed must be what the member has; and
-// when the changes end, the last of them is confirmed.
+// Karmada's execution controller act on one Work in every order, with caches that
+// lag, attempts that fail, and content that changes at any time. At every step, a
+// Work that counts as confirmed must be what the member has. When the changes end,
+// the last of them must be confirmed.
 func TestConfirmationIsNeverFalse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		world := newWorld()
@@ -75,7 +75,7 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 // world is an API server with one Work, a member with one object, and three
 // controllers.
 type world struct {
-	// versions are all that the Work ever was; the index is its resourceVersion.
+	// versions are all versions of the Work; the index is the resourceVersion.
 	versions   []*workv1alpha1.Work
 	content    int
 	member     string
@@ -100,7 +100,7 @@ func (w *world) desired() string { return fmt.Sprintf("revision%d", w.content) }
 
 func (w *world) latest() int { return len(w.versions) - 1 }
 
-// put stores a new version of the Work if it rests on the latest one.
+// put stores a new version of the Work if it is based on the latest one.
 func (w *world) put(base int, work *workv1alpha1.Work) bool {
 	if base != w.latest() {
 		return false
@@ -116,7 +116,7 @@ func (w *world) cluster() Cluster {
 	return Cluster{Exists: true, Ready: true, ReadySince: fmt.Sprint(w.readySince)}
 }
 
-// lie tells what the controller would report that is not so.
+// lie returns what the controller would report although it is not true.
 func (w *world) lie() error {
 	seen := w.versions[w.our.seen]
 	if proof, _ := EvidenceOf(seen); proof == Confirmed && render.Revision(seen) != w.member && !w.recreator.missing {
@@ -125,8 +125,8 @@ func (w *world) lie() error {
 	return nil
 }
 
-// settle lets everybody act in turn until nothing changes, and tells what is
-// wrong then.
+// settle lets everybody act in turn until nothing changes, and returns what is wrong
+// then.
 func (w *world) settle() error {
 	for range 200 {
 		w.our.advance(w)
@@ -157,14 +157,14 @@ func (w *world) settle() error {
 	return nil
 }
 
-// us is the controller: it sees its own writes at once, others' later.
+// us is the controller: it sees its own writes immediately, and others' later.
 type us struct {
 	seen    int
 	base    int
 	pending []func(w *world, base int) (*workv1alpha1.Work, bool)
 }
 
-// crash forgets what was decided; a new process begins with all there is.
+// crash forgets what was decided; a new process starts with the latest version.
 func (u *us) crash(w *world) { u.pending, u.seen = nil, w.latest() }
 
 func (u *us) advance(w *world) { u.seen = min(u.seen+1, w.latest()) }
@@ -222,8 +222,8 @@ func (u *us) write(w *world) {
 	u.seen = max(u.seen, u.base)
 }
 
-// claimed is a Work whose metadata is as it should be, so that decisions are
-// about its content.
+// claimed is a Work with the right metadata, so that decisions are about its
+// content.
 func claimed(work *workv1alpha1.Work) *workv1alpha1.Work {
 	copied := work.DeepCopy()
 	render.Claim(copied, render.Owner{}, render.Target{})
@@ -264,7 +264,7 @@ func (k *karmada) advance(w *world) {
 	}
 }
 
-// step carries the attempt under way on, or begins one.
+// step continues the current attempt, or begins one.
 func (k *karmada) step(w *world, fails bool) {
 	switch k.phase {
 	case idle:
@@ -294,8 +294,8 @@ func (k *karmada) step(w *world, fails bool) {
 	}
 }
 
-// record writes a condition the way Karmada does: onto what its cache has,
-// not at all when the cache has it already, five times over on a conflict.
+// record writes a condition as Karmada does: based on its cache, not at all if the
+// cache already has it, and up to five times on a conflict.
 func (k *karmada) record(w *world, condition metav1.Condition, next phase) {
 	cached := w.versions[k.seen].DeepCopy()
 	meta.SetStatusCondition(&cached.Status.Conditions, condition)
@@ -356,15 +356,15 @@ type recreator struct {
 	work    *workv1alpha1.Work
 }
 
-// deleted takes the object off the member.
+// deleted removes the object from the member.
 func (r *recreator) deleted(w *world) {
 	if r.phase == idle && w.member != "" {
 		r.missing, r.phase, r.work = true, applying, w.versions[w.karmada.seen]
 	}
 }
 
-// step creates the object from the Work that was read when it was deleted, unless
-// it is there, and records that in any case.
+// step creates the object from the Work that was read when it was deleted, unless it
+// exists, and records that in any case.
 func (r *recreator) step(w *world) {
 	switch r.phase {
 	case applying:
@@ -390,8 +390,8 @@ func TestNudged(t *testing.T) {
 	}
 }
 
-// TestCrashBetweenResetAndUpdate: a confirmation was taken back for content
-// that is not wanted any more when the controller is there again.
+// TestCrashBetweenResetAndUpdate: a confirmation was reset for content that is no
+// longer desired when the controller is back.
 func TestCrashBetweenResetAndUpdate(t *testing.T) {
 	world := newWorld()
 	if err := world.settle(); err != nil {

@@ -35,21 +35,21 @@ import (
 )
 
 const (
-	// GenerationTime is how long a report is awaited whose generation exceeds the
-	// floor. It never comes when the member's API server keeps what it had, because
-	// it takes the change for another way to say the same.
+	// GenerationTime is how long to wait for a report whose generation exceeds the
+	// floor. Such a report never comes if the member's API server treats the change
+	// as equivalent and keeps what it has.
 	GenerationTime = 10 * time.Second
-	// reportTime is how long a report is awaited that differs from the one before,
-	// of kinds that do not count generations in their report. Many changes leave
-	// such a report as it is.
+	// reportTime is how long to wait for a report that differs from the previous
+	// one, for kinds whose report has no generation. Many changes do not change such
+	// a report.
 	reportTime = 2 * time.Second
 
 	generationFloor = "generation "
 	reportFloor     = "report "
 )
 
-// workloads are the kinds whose report carries the generation of the member's
-// object, beside that of the template.
+// workloads are the kinds whose report contains the generation of the member's
+// object in addition to that of the template.
 var workloads = map[schema.GroupKind]bool{
 	{Group: appsv1.GroupName, Kind: "Deployment"}:  true,
 	{Group: appsv1.GroupName, Kind: "StatefulSet"}: true,
@@ -57,8 +57,8 @@ var workloads = map[schema.GroupKind]bool{
 	{Group: appsv1.GroupName, Kind: "ReplicaSet"}:  true,
 }
 
-// NextFloor is the floor of what is written into a Work next; empty when the kind
-// needs none.
+// NextFloor is the floor for the next content of a Work; empty if the kind needs
+// none.
 func NextFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupVersionKind, hasHealth func() bool) string {
 	report := reportOn(live)
 	before, unresolved := int64(0), false
@@ -69,7 +69,7 @@ func NextFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupVer
 		template, _ := render.ReportedGeneration(report)
 		switch {
 		case unresolved && generation <= before:
-			// What was written last is still to be reported, and counts one more.
+			// The last write is still to be reported, and counts one more.
 			return generationFloor + strconv.FormatInt(before+1, 10)
 		case template != render.TemplateGeneration(live):
 			return generationFloor + strconv.FormatInt(generation+1, 10)
@@ -80,7 +80,8 @@ func NextFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupVer
 	case render.TemplateGeneration(live) == 0:
 		return ""
 	case report == nil && workloads[kind.GroupKind()]:
-		// The member may have created the object from what the Work holds.
+		// The member may have created the object from the current content of the
+		// Work.
 		return generationFloor + strconv.FormatInt(before+1, 10)
 	case hasHealth():
 		return reportFloor + digest(report)
@@ -88,8 +89,8 @@ func NextFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupVer
 	return ""
 }
 
-// healthSettles tells for how long the health that a cluster reports of a Work is
-// not trusted, because the report may be on the content before; 0 when it is.
+// healthSettles returns for how long the reported health of a Work is not trusted,
+// because the report may be about the previous content; 0 if it is trusted.
 func healthSettles(observed *Observed, work *workv1alpha1.Work) time.Duration {
 	floor, marked := work.Annotations[propagationv1alpha1.HealthFloorAnnotation]
 	if !marked || exceeds(reportOn(work), floor) || isSettled(observed, work) {
@@ -106,9 +107,10 @@ func healthSettles(observed *Observed, work *workv1alpha1.Work) time.Duration {
 	return remaining(observed.Now, awaitedSince(observed, work, applied), bound)
 }
 
-// awaitedSince is since when a report on the present content of a confirmed Work is
-// awaited. That is when our own status first said so, by our own clock, whatever
-// clock a member has. The status of many clusters may have no row that tells.
+// awaitedSince is the time since which the controller waits for a report on the
+// current content of a confirmed Work: when the status first said so, by the
+// controller's own clock, whatever the member's clock says. With many clusters, the
+// status may have no such row.
 func awaitedSince(observed *Observed, work *workv1alpha1.Work, applied *metav1.Condition) time.Time {
 	row := observed.rowBefore(render.ClusterOf(work.Namespace))
 	switch {
@@ -122,15 +124,15 @@ func awaitedSince(observed *Observed, work *workv1alpha1.Work, applied *metav1.C
 	return applied.LastTransitionTime.Time
 }
 
-// isSettled reports whether the status has said of the content of a Work how healthy
-// it is: what was believed once stays believed, also after a restart.
+// isSettled reports whether the status already states the health of the content of a
+// Work. What was trusted once stays trusted, even after a restart.
 func isSettled(observed *Observed, work *workv1alpha1.Work) bool {
 	row := observed.rowBefore(render.ClusterOf(work.Namespace))
 	return row != nil && row.Applied == metav1.ConditionTrue && row.Revision == render.Revision(work) &&
 		row.Health != propagationv1alpha1.HealthUnknown
 }
 
-// exceeds reports whether a report is on content that was written after a floor.
+// exceeds reports whether a report is about content that was written after a floor.
 func exceeds(report *workv1alpha1.ManifestStatus, floor string) bool {
 	if least, counts := generationIn(floor); counts {
 		generation, reported := memberGeneration(report)
@@ -146,7 +148,7 @@ func generationIn(floor string) (int64, bool) {
 	return generation, found && err == nil
 }
 
-// reportOn is what the cluster reports on a Work; nil when it reports nothing.
+// reportOn is the cluster's report on a Work; nil if there is none.
 func reportOn(work *workv1alpha1.Work) *workv1alpha1.ManifestStatus {
 	if len(work.Status.ManifestStatuses) == 0 {
 		return nil

@@ -29,7 +29,7 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// says lets a Work have a healthy report.
+// says gives a Work a healthy report.
 func says(status string) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) {
 		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
@@ -47,7 +47,7 @@ func floored(floor string) func(*workv1alpha1.Work) {
 	return annotated(propagationv1alpha1.HealthFloorAnnotation, floor)
 }
 
-// saidBefore puts a row into the status that is observed.
+// saidBefore adds a row to the observed status.
 func saidBefore(health propagationv1alpha1.Health, revision string, ago time.Duration) sceneOption {
 	return func(observed *Observed) {
 		said := row("member1", metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
@@ -56,9 +56,9 @@ func saidBefore(health propagationv1alpha1.Health, revision string, ago time.Dur
 	}
 }
 
-// TestHealthSettles: health is taken from a report on the present content, from what
-// was believed of it before, and from any report once it has been awaited long enough
-// by our own clock.
+// TestHealthSettles: health comes from a report on the current content, from what
+// was trusted before, and from any report after a long enough wait by the
+// controller's own clock.
 func TestHealthSettles(t *testing.T) {
 	const unknown, healthy = propagationv1alpha1.HealthUnknown, propagationv1alpha1.HealthHealthy
 	template := payload("4")
@@ -111,8 +111,8 @@ func TestHealthSettles(t *testing.T) {
 	}
 }
 
-// TestTheWaitForHealthBeginsWithTheRevision: a row that said Unknown of another
-// revision does not shorten the wait.
+// TestTheWaitForHealthBeginsWithTheRevision: a row with Unknown for another revision
+// does not shorten the wait.
 func TestTheWaitForHealthBeginsWithTheRevision(t *testing.T) {
 	observed := scene([]string{"member1"}, on("member1", isConfirmed), saidBefore(propagationv1alpha1.HealthUnknown, older, time.Minute))
 	observed.Status.Clusters[0].Reason = propagationv1alpha1.ReasonHealthUnknown

@@ -35,7 +35,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// notHealthy is what a row says about a Work that is reported not healthy.
+// notHealthy is the message of a row for a Work that is reported as not healthy.
 func notHealthy(work *workv1alpha1.Work) string {
 	const message = "the cluster runs the current revision and reports it not healthy"
 	if detail := ailment(work); detail != "" {
@@ -44,8 +44,8 @@ func notHealthy(work *workv1alpha1.Work) string {
 	return message
 }
 
-// ailment is what a cluster reports about why an object is not healthy, in a few
-// words; empty when it says nothing about that.
+// ailment is a short explanation from the cluster's report of why an object is not
+// healthy; empty if the report does not explain it.
 func ailment(work *workv1alpha1.Work) string {
 	if len(work.Status.ManifestStatuses) == 0 {
 		return ""
@@ -77,7 +77,7 @@ var scaledKinds = map[schema.GroupKind]bool{
 	{Group: appsv1.GroupName, Kind: "StatefulSet"}: true,
 }
 
-// ailments explain the reports of other kinds that Kubernetes has.
+// ailments explain the reports of other built-in kinds.
 var ailments = map[schema.GroupKind]func([]byte) string{
 	{Group: appsv1.GroupName, Kind: "DaemonSet"}:             daemonSetAilment,
 	{Group: batchv1.GroupName, Kind: "Job"}:                  jobAilment,
@@ -88,15 +88,16 @@ var ailments = map[schema.GroupKind]func([]byte) string{
 	{Group: policyv1.GroupName, Kind: "PodDisruptionBudget"}: budgetAilment,
 }
 
-// decoded reads a report. A field that has another type than expected is left
-// out, the others are read all the same.
+// decoded reads a report. It skips fields of an unexpected type, and still reads the
+// others.
 func decoded[T any](raw []byte) *T {
 	report := new(T)
 	_ = json.Unmarshal(raw, report)
 	return report
 }
 
-// behind is said of an object whose controller has not seen its present spec.
+// behind is the message for an object whose controller has not seen its current
+// spec.
 const behind = "its controller has not acted on the current revision yet"
 
 // scaledReport is what Karmada keeps of the status of workloads with replicas.
@@ -110,8 +111,8 @@ type scaledReport struct {
 	Conditions         []reportedCondition `json:"conditions"`
 }
 
-// reportedCondition is a condition of any API. Nothing is said about its times,
-// which an API may write as it likes.
+// reportedCondition is a condition of any API. It omits the times, whose format
+// differs between APIs.
 type reportedCondition struct {
 	Type    string                 `json:"type"`
 	Status  metav1.ConditionStatus `json:"status"`
@@ -119,7 +120,7 @@ type reportedCondition struct {
 	Message string                 `json:"message"`
 }
 
-// scaledAilment counts replicas. How many there should be is what was sent; the
+// scaledAilment counts replicas. The desired number is the one that was sent; the
 // cluster may have scaled beyond that.
 func scaledAilment(raw []byte, wanted int64, known bool) string {
 	report := decoded[scaledReport](raw)
@@ -195,8 +196,8 @@ func budgetAilment(raw []byte) string {
 	return fmt.Sprintf("%d of %d Pods healthy", report.CurrentHealthy, report.DesiredHealthy)
 }
 
-// addressAilment speaks of what a load balancer serves. A Service that is none is
-// never reported not healthy.
+// addressAilment is about load balancers. Other Services are never reported as not
+// healthy.
 func addressAilment(raw []byte) string {
 	for _, ingress := range decoded[corev1.ServiceStatus](raw).LoadBalancer.Ingress {
 		if ingress.IP != "" || ingress.Hostname != "" {
@@ -206,8 +207,8 @@ func addressAilment(raw []byte) string {
 	return "no load balancer address yet"
 }
 
-// podAilment names the phase, and the first of these that is reported: why a
-// container waits, why it ended, why no node takes the Pod.
+// podAilment names the phase and the first of these that is reported: why a
+// container waits, why it terminated, why the Pod is not scheduled.
 func podAilment(raw []byte) string {
 	report := decoded[corev1.PodStatus](raw)
 	if report.Phase == "" {
@@ -224,7 +225,7 @@ func podAilment(raw []byte) string {
 }
 
 func containersAilment(containers []corev1.ContainerStatus) string {
-	// What every container goes through says least.
+	// What every container goes through explains least.
 	ordinary := []string{"ContainerCreating", "PodInitializing"}
 	var found string
 	for i := range containers {
@@ -250,8 +251,8 @@ func unscheduled(conditions []corev1.PodCondition) string {
 	return ""
 }
 
-// anyAilment reads the report of a kind that nothing is known about: the condition
-// that says most, or else the phase.
+// anyAilment reads the report of an unknown kind: the condition that explains most,
+// or else the phase.
 func anyAilment(raw []byte) string {
 	report := decoded[struct {
 		Conditions []reportedCondition `json:"conditions"`
@@ -278,7 +279,7 @@ func anyAilment(raw []byte) string {
 // harmless is the gravity of a condition that explains nothing.
 const harmless = 6
 
-// gravity ranks conditions by how well they explain that an object is not healthy,
+// gravity ranks conditions by how well they explain why an object is not healthy,
 // the best first.
 func gravity(condition *reportedCondition) int {
 	kind := condition.Type
@@ -308,10 +309,10 @@ func gravity(condition *reportedCondition) int {
 	return harmless
 }
 
-// mainConditions sum an object up.
+// mainConditions summarize an object.
 var mainConditions = []string{"Available", "Healthy", "Established", "Complete", "Completed", "Succeeded", "Synced", "Accepted", "Programmed"}
 
-// neutralConditions are good or bad whatever their status.
+// neutralConditions do not show by their status whether an object is healthy.
 var neutralConditions = []string{
 	"Progressing", "Reconciling", "Suspended", "Paused", "Terminating", "Deleting", "Updating", "Upgrading", "Running", "ScalingLimited", "NonStructuralSchema",
 }
@@ -322,7 +323,7 @@ func isNegative(kind string) bool {
 		func(ending string) bool { return strings.HasSuffix(kind, ending) })
 }
 
-// joined puts words one after the other, except those that say nothing.
+// joined joins words with colons and omits empty ones.
 func joined(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), ": ")
 }

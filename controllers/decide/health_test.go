@@ -28,7 +28,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// What Karmada collects, by kind, and what a row says of it.
+// What Karmada collects, by kind, and the resulting message of a row.
 func TestAilments(t *testing.T) {
 	for name, tc := range map[string]struct {
 		group, kind, replicas, status, want string
@@ -112,7 +112,7 @@ func reportedBy(group, kind, replicas, status string) *workv1alpha1.Work {
 	return work
 }
 
-// A status that is too large for the cache says why all the same.
+// A status that is too large for the cache still explains why.
 func TestAilmentOfALargeStatus(t *testing.T) {
 	padding := strings.Repeat("x", 4096)
 	for name, tc := range map[string]struct{ group, kind, status, want string }{

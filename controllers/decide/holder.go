@@ -34,9 +34,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// TakenOver says who has taken over a Work, whatever else is written on it: a
-// policy's binding, or a controller of Karmada that writes into every Work of the
-// name that it derives. It is empty when nobody has.
+// TakenOver returns who has taken over a Work, whatever else its metadata says: a
+// policy's binding, or a controller of Karmada that writes into every Work with the
+// name that it derives. It is empty if nobody has.
 func TakenOver(work *workv1alpha1.Work) string {
 	for _, kind := range bindingKinds {
 		if work.Labels[kind.label] != "" {
@@ -57,23 +57,24 @@ func TakenOver(work *workv1alpha1.Work) string {
 	return ""
 }
 
-// karmadaLabels begin the labels by which Karmada's controllers know the Works
-// that they make for themselves.
+// karmadaLabels are the prefixes of the labels by which Karmada's controllers
+// recognize the Works that they create.
 var karmadaLabels = []string{
 	"endpointslice.karmada.io/", "federatedresourcequota.karmada.io/", "multiclusterservice.karmada.io/",
 }
 
-// bindingKinds are the kinds that Karmada renders Works from, with the label
-// and the annotations by which their Works are known.
+// bindingKinds are the kinds from which Karmada renders Works, with the label and
+// the annotations that identify those Works.
 var bindingKinds = []struct{ kind, label, namespace, name string }{
 	{"ResourceBinding", workv1alpha2.ResourceBindingPermanentIDLabel, workv1alpha2.ResourceBindingNamespaceAnnotationKey, workv1alpha2.ResourceBindingNameAnnotationKey},
 	{"ClusterResourceBinding", workv1alpha2.ClusterResourceBindingPermanentIDLabel, "", workv1alpha2.ClusterResourceBindingAnnotationKey},
 }
 
-// UnknownHolder is who holds a Work that nothing of ours or of a policy marks.
+// UnknownHolder names the holder of a Work that has no mark of this project or of a
+// policy.
 const UnknownHolder = "Karmada or another controller"
 
-// ConflictsIn are the clusters on which a status tells of a conflict.
+// ConflictsIn are the clusters for which a status reports a conflict.
 func ConflictsIn(status *propagationv1alpha1.PropagationStatus) map[string]bool {
 	clusters := map[string]bool{}
 	for i := range status.Clusters {
@@ -84,7 +85,7 @@ func ConflictsIn(status *propagationv1alpha1.PropagationStatus) map[string]bool 
 	return clusters
 }
 
-// ClaimOf names the policy that has claimed a resource; empty when none has.
+// ClaimOf names the policy that has claimed a resource; empty if none has.
 func ClaimOf(resource *unstructured.Unstructured) string {
 	labels, annotations := resource.GetLabels(), resource.GetAnnotations()
 	switch {
@@ -98,7 +99,7 @@ func ClaimOf(resource *unstructured.Unstructured) string {
 	return ""
 }
 
-// namespaceSynchronization is what propagates Namespaces to every cluster.
+// namespaceSynchronization names what propagates Namespaces to every cluster.
 const namespaceSynchronization = "Karmada's namespace synchronization, which passes over Namespaces with the label " + policyv1alpha1.NamespaceSkipAutoPropagationLabel + "=true"
 
 // IsSynchronized reports whether Karmada propagates a Namespace by itself.

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Karmada synchronizes every Namespace but those that say otherwise and default.
+// Karmada synchronizes every Namespace except default and those that opt out.
 func TestNamespacesThatKarmadaSynchronizes(t *testing.T) {
 	namespace := func(name string, labels map[string]string) *unstructured.Unstructured {
 		object := &unstructured.Unstructured{}

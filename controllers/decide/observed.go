@@ -36,7 +36,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Observed is all that a decision rests on.
+// Observed is everything that a decision depends on.
 type Observed struct {
 	Now          time.Time
 	Owner        render.Owner
@@ -46,47 +46,48 @@ type Observed struct {
 	Deleting     bool
 	HasFinalizer bool
 	// Vanished: the object is gone, with or without its finalizer, and only its
-	// Works are left to speak of it.
+	// Works are left.
 	Vanished bool
-	// Abandon lets go of clusters that are not Ready.
+	// Abandon abandons clusters that are not Ready.
 	Abandon bool
-	// Retry is the user's request to attempt what clusters refuse; a new value is
-	// a new request.
+	// Retry is the user's request to retry what clusters refuse. A new value is a
+	// new request.
 	Retry string
-	// Terms are, by cluster, what those ask for who require a dependency; nil when
-	// the spec says it all.
+	// Terms are, by cluster, the settings of the objects that require a dependency;
+	// nil if the spec contains all of them.
 	Terms map[string]Terms
-	// Kept are the clusters that a dependency leaves and where it stays.
+	// Kept are the clusters that a dependency no longer targets, but where it stays.
 	Kept map[string]struct{}
 
 	Resource Resource
-	// Dependencies says how the resources fare that follow this one.
+	// Dependencies is the state of the dependencies of the resource.
 	Dependencies *propagationv1alpha1.Dependencies
 	// Selected are the clusters that the selector of the spec matches.
 	Selected []string
-	// Targets has an entry per cluster that is to get the resource: those that
+	// Targets has an entry for each cluster that should get the resource: those that
 	// the spec names, in its order, and those that it selects.
 	Targets   []render.Target
 	TargetSet map[string]bool
-	// workName is the name of the wanted Works, the same on every cluster.
-	// Karmada's hash in it takes microseconds, and is asked for many times.
+	// workName is the name of the desired Works, the same on every cluster. It is
+	// stored because computing the hash in it takes microseconds, and it is needed
+	// many times.
 	workName string
-	// identity tells the named resource from others whose Works have that name.
+	// identity distinguishes the named resource from others whose Works have that
+	// name.
 	identity string
-	// Clusters has the state of every cluster that is named or has a Work.
+	// Clusters is the state of every cluster that is named or has a Work.
 	Clusters map[string]Cluster
 	// Works are the compact Works of the object.
 	Works map[types.NamespacedName]*workv1alpha1.Work
-	// Lost says, by cluster, when somebody else has deleted the Work that the
-	// object wants.
+	// Lost is, by cluster, when somebody else deleted the desired Work.
 	Lost map[string]time.Time
-	// Holders says, by cluster, who else holds the Work that the object wants.
+	// Holders is, by cluster, who else holds the desired Work.
 	Holders map[string]string
 	// ConflictPoll is when to look again at Works that somebody else holds.
 	ConflictPoll time.Duration
 	// Setbacks are, by slot, the writes that the API server refused last.
 	Setbacks map[string]Setback
-	// Denials says, by cluster, why nothing new may travel there.
+	// Denials are, by cluster, why nothing new may be propagated there.
 	Denials map[string]Denial
 }
 
@@ -95,16 +96,16 @@ type Cluster struct {
 	Exists      bool
 	Terminating bool
 	Ready       bool
-	// ReadySince is since when Ready is what it is, RFC 3339.
+	// ReadySince is when Ready last changed, RFC 3339.
 	ReadySince string
-	// Message is what Karmada says of the cluster when it is not Ready.
+	// Message is what Karmada reports about the cluster if it is not Ready.
 	Message string
-	// API tells whether the cluster serves the kind of the resource.
+	// API is whether the cluster serves the kind of the resource.
 	API clusterv1alpha1.APIEnablementStatus
 }
 
-// After returns a copy with the Works as they have just been written, and with how
-// the dependencies fare.
+// After returns a copy with the Works as they have just been written, and with the
+// state of the dependencies.
 func (o *Observed) After(works map[types.NamespacedName]*workv1alpha1.Work, dependencies *propagationv1alpha1.Dependencies) *Observed {
 	later := *o
 	later.Works, later.Dependencies = works, dependencies
@@ -116,15 +117,15 @@ func (o *Observed) WorkKey(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: names.GenerateExecutionSpaceName(cluster), Name: o.workName}
 }
 
-// Work is the Work of the resource on a cluster, nil when there is none.
+// Work is the Work of the resource on a cluster; nil if it does not exist.
 func (o *Observed) Work(cluster string) *workv1alpha1.Work {
 	return o.Works[o.WorkKey(cluster)]
 }
 
-// Targeted tells whether a cluster is to get the resource.
+// Targeted reports whether a cluster should get the resource.
 func (o *Observed) Targeted(cluster string) bool { return o.TargetSet[cluster] }
 
-// surplus are the Works that are not, or no longer, wanted.
+// surplus are the Works that should not, or should no longer, exist.
 func (o *Observed) surplus() []types.NamespacedName {
 	keys := []types.NamespacedName{}
 	for key := range o.Works {
@@ -136,7 +137,8 @@ func (o *Observed) surplus() []types.NamespacedName {
 	return keys
 }
 
-// Target says what the Work of each target cluster has of its own.
+// Target sets Targets: the clusters that should get the resource, with their
+// settings.
 func (o *Observed) Target() {
 	suspended := map[string]bool{}
 	for _, name := range o.Spec.Suspension.DispatchingOnClusters.ClusterNames {
@@ -202,7 +204,8 @@ func CompareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Claim is what a conflict is about: when it changes, all holders are looked at.
+// Claim identifies what a conflict is about. When it changes, all holders are
+// checked again.
 func (o *Observed) Claim() string {
 	return fmt.Sprint(o.Generation, o.Resource.UID, o.Resource.ClaimedBy)
 }
@@ -212,7 +215,7 @@ func (o *Observed) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Owner.Namespace, Name: o.Owner.Name}
 }
 
-// rowBefore is what the status says of a cluster so far; nil when it says nothing.
+// rowBefore is the current row of a cluster; nil if it has none.
 func (o *Observed) rowBefore(cluster string) *propagationv1alpha1.ClusterStatus {
 	if o.Status == nil {
 		return nil
@@ -225,7 +228,7 @@ func (o *Observed) rowBefore(cluster string) *propagationv1alpha1.ClusterStatus 
 	return nil
 }
 
-// ResolutionOn is what becomes of a conflict on a cluster.
+// ResolutionOn is the conflict resolution on a cluster.
 func (o *Observed) ResolutionOn(cluster string) propagationv1alpha1.ConflictResolution {
 	if own, differs := o.Terms[cluster]; differs {
 		return own.Resolution
@@ -233,7 +236,7 @@ func (o *Observed) ResolutionOn(cluster string) propagationv1alpha1.ConflictReso
 	return o.Spec.ConflictResolution
 }
 
-// Terms are what the requirers of a dependency ask for on one cluster.
+// Terms are the settings that the requirers of a dependency ask for on one cluster.
 type Terms struct {
 	Resolution propagationv1alpha1.ConflictResolution
 	Suspend    bool

@@ -20,19 +20,19 @@ import (
 	"time"
 )
 
-// Outcome is what became of a plan, cluster by cluster.
+// Outcome is the result of carrying out a plan, by cluster.
 type Outcome struct {
 	// Failures are the writes that the API server refused.
 	Failures map[string]error
-	// Holders says who holds a Work that was to be created.
+	// Holders is, by cluster, who holds a Work that should have been created.
 	Holders map[string]string
 	// Homeless means that a cluster has no execution namespace yet.
 	Homeless bool
-	// Retry means that something was not as observed: look again at once.
+	// Retry means that something was not as observed: look again immediately.
 	Retry bool
-	// Due is when the first of the refused writes is tried again; the zero time
-	// when none was refused.
+	// Due is when the first of the refused writes is tried again; the zero time if
+	// none was refused.
 	Due time.Time
-	// Unwritten are the clusters whose Write has not been made.
+	// Unwritten are the clusters whose Write was not made.
 	Unwritten map[string]bool
 }

@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// settleTime bounds how long the deletion of a fresh Work waits until the
-	// member's object is known to be visible to Karmada.
+	// settleTime limits how long the deletion of a new Work waits until Karmada is
+	// known to see the member's object.
 	settleTime = 10 * time.Second
-	// releaseTime is how long Karmada gets to let go of a Work whose object is to
-	// stay on the member, and once more after a nudge. It takes well under a
-	// second, or forever.
+	// releaseTime is how long Karmada may take to release a Work whose object should
+	// stay on the member, and again after a nudge. It takes well under a second, or
+	// forever.
 	releaseTime = 3 * time.Second
-	// restoreDelay is how long after somebody else has deleted a Work it is
-	// restored. It exceeds the interval at which karmadactl unregister looks.
+	// restoreDelay is how long to wait before restoring a Work that somebody else
+	// has deleted. It exceeds the polling interval of karmadactl unregister.
 	restoreDelay = 3 * time.Second
-	// KindPoll is how often an unknown kind is looked for, beside the watch on
+	// KindPoll is how often to look for an unknown kind, in addition to the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	KindPoll = 15 * time.Second
 )
@@ -46,30 +46,29 @@ type Plan struct {
 	AddFinalizer bool
 	// Writes are creations and changes of Works, one per cluster at most.
 	Writes []Write
-	// Removals are done once the Writes for the same cluster have been.
+	// Removals are done after the Writes for the same cluster.
 	Removals []Removal
-	// HeldBack says, by cluster, what the API server has refused a moment ago and
-	// is not tried again yet.
+	// HeldBack are, by cluster, writes that the API server has just refused and that
+	// are not tried again yet.
 	HeldBack map[string]error
-	// RemoveFinalizer lets the object go.
+	// RemoveFinalizer lets the deletion of the object finish.
 	RemoveFinalizer bool
-	// Abandoned are the clusters left behind by letting it go.
+	// Abandoned are the clusters that are not cleaned up when it does.
 	Abandoned []string
-	// Wait is when to look again although nothing that is watched changes; 0
-	// when there is no need.
+	// Wait is when to look again even if nothing that is watched changes; 0 if there
+	// is no need.
 	Wait time.Duration
 }
 
-// group puts writes next to each other that write the same, so that it is
-// rendered once.
+// group sorts writes by their variant, so that each variant is rendered once.
 func (p *Plan) group() {
 	slices.SortStableFunc(p.Writes, func(a, b Write) int { return strings.Compare(a.Rendering.Variant, b.Rendering.Variant) })
 }
 
 func (p *Plan) wait(duration time.Duration) { p.Wait = Sooner(p.Wait, duration) }
 
-// Sooner returns the shorter of two times to wait, of which 0 and less mean that
-// there is no need to look again.
+// Sooner returns the shorter of two times to wait. 0 and less mean that there is no
+// need to look again.
 func Sooner(one, other time.Duration) time.Duration {
 	if other > 0 && (one == 0 || other < one) {
 		return other
@@ -111,8 +110,8 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	}
 	cluster, rendering := observed.Clusters[target.Cluster], observed.Resource.On(target.Cluster)
 	if !cluster.Exists || cluster.Terminating {
-		// A terminating cluster's execution namespace may not get new Works, and
-		// what is in it is on its way out.
+		// The execution namespace of a terminating cluster may not accept new Works,
+		// and its Works are being deleted.
 		return
 	}
 	work := observed.Work(target.Cluster)
@@ -122,7 +121,7 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		return
 	}
 	if rendering.Reason != "" {
-		// What the cluster has stays until this is mended.
+		// What the cluster has stays until this is fixed.
 		if !rendering.Retry.IsZero() {
 			plan.wait(max(rendering.Retry.Sub(observed.Now), time.Millisecond))
 		}
@@ -132,21 +131,21 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	planWork(observed, plan, target, rendering, work)
 }
 
-// write adds a write, unless the API server has refused the same a moment ago.
+// write adds a write, unless the API server has just refused the same write.
 func (p *Plan) write(observed *Observed, write Write) {
 	if !p.holdsBack(observed, write.Target.Cluster, write.Slot(), write.What(observed)) {
 		p.Writes = append(p.Writes, write)
 	}
 }
 
-// remove adds a removal, unless the API server has refused one a moment ago.
+// remove adds a removal, unless the API server has just refused it.
 func (p *Plan) remove(observed *Observed, removal Removal) {
 	if !p.holdsBack(observed, removal.Cluster, removal.Slot(), removal.What()) {
 		p.Removals = append(p.Removals, removal)
 	}
 }
 
-// Slots are those of all that is to be written or removed.
+// Slots are the slots of everything to write or remove.
 func (p *Plan) Slots() map[string]bool {
 	slots := make(map[string]bool, len(p.Writes)+len(p.Removals))
 	for i := range p.Writes {
@@ -158,8 +157,8 @@ func (p *Plan) Slots() map[string]bool {
 	return slots
 }
 
-// holdsBack reports whether the API server has refused something a moment ago,
-// and notes it.
+// holdsBack reports whether the API server has just refused something, and records
+// it.
 func (p *Plan) holdsBack(observed *Observed, cluster, slot, what string) bool {
 	setback, found := observed.Setbacks[slot]
 	if !found || setback.What != what || !setback.Until.After(observed.Now) {
@@ -173,10 +172,10 @@ func (p *Plan) holdsBack(observed *Observed, cluster, slot, what string) bool {
 	return true
 }
 
-// restores tells how long a Work that somebody else has deleted is not
-// restored; 0 when there is none. karmadactl unregister deletes the Works of a
-// pull cluster before it deletes the Cluster, and gives up unless it finds, in
-// one of its looks a second apart, that none is left.
+// restores returns how long to wait before restoring a Work that somebody else has
+// deleted; 0 if there is none. karmadactl unregister deletes the Works of a pull
+// cluster before it deletes the Cluster, and gives up unless one of its checks,
+// which are a second apart, finds none left.
 func restores(observed *Observed, cluster string) time.Duration {
 	at, lost := observed.Lost[cluster]
 	if !lost {

@@ -25,8 +25,8 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 )
 
-// BenchmarkDecide is what every look at an object costs beside its reads: it
-// happens again and again while clusters report.
+// BenchmarkDecide measures the cost of each reconcile of an object without its
+// reads. Reconciles repeat while clusters report.
 func BenchmarkDecide(b *testing.B) {
 	for _, count := range []int{100, 1000, 5000} {
 		b.Run(strconv.Itoa(count), func(b *testing.B) {

@@ -174,8 +174,8 @@ func TestResourceChangesHands(t *testing.T) {
 	}
 }
 
-// everyScene calls visit with every combination of what a cluster, its Work
-// and the resource can be like.
+// everyScene calls visit with every combination of states of a cluster, its Work and
+// the resource.
 func everyScene(visit func(name string, observed *Observed)) {
 	clusters := map[string]Cluster{
 		"ready": readyCluster, "gone": {}, "lost": {Exists: true, ReadySince: since},
@@ -217,7 +217,7 @@ func everyScene(visit func(name string, observed *Observed)) {
 	}
 }
 
-// TestNothingIsLost holds every plan against the rules of safety.
+// TestNothingIsLost checks every plan against the safety rules.
 func TestNothingIsLost(t *testing.T) {
 	count := 0
 	everyScene(func(name string, observed *Observed) {
@@ -245,8 +245,8 @@ func TestNothingIsLost(t *testing.T) {
 	t.Logf("%d scenes", count)
 }
 
-// TestPlansConverge carries every plan out and plans again: what is right then
-// must not be written once more.
+// TestPlansConverge carries out every plan and plans again: what is right must not
+// be written again.
 func TestPlansConverge(t *testing.T) {
 	everyScene(func(name string, observed *Observed) {
 		for range 3 {
@@ -258,7 +258,7 @@ func TestPlansConverge(t *testing.T) {
 	})
 }
 
-// carryOut does to the scene what a plan does to the API server.
+// carryOut applies a plan to the scene as the controller does to the API server.
 func carryOut(observed *Observed, plan *Plan) {
 	for _, write := range plan.Writes {
 		key := observed.WorkKey(write.Target.Cluster)

@@ -33,18 +33,18 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// ReadFailed says that the resource could not be read, and may be readable soon.
+// ReadFailed reports that the resource could not be read, but may be readable soon.
 func ReadFailed(message string, err error) *Problem {
 	return &Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Message: message, Err: err}
 }
 
-// ReadDenied says which permission the controller lacks.
+// ReadDenied reports which permission the controller lacks.
 func ReadDenied(verb string, resource schema.GroupVersionResource, err error) *Problem {
 	return ReadFailed(fmt.Sprintf("the controller may not %s %s; grant it get, list and watch on them, as install-rbac --propagated does: %v",
 		verb, resource.GroupResource(), err), err)
 }
 
-// KindNotFound says that the API server does not serve the kind.
+// KindNotFound reports that the API server does not serve the kind.
 func KindNotFound(reference propagationv1alpha1.ResourceReference) *Problem {
 	return &Problem{
 		Reason: propagationv1alpha1.ReasonResourceKindNotFound,
@@ -73,15 +73,15 @@ func ReadProblem(reference propagationv1alpha1.ResourceReference, mapping *meta.
 	}
 }
 
-// isKindGone tells a path that the API server does not know from an object
-// that it does not have.
+// isKindGone distinguishes a path that the API server does not know from an object
+// that does not exist.
 func isKindGone(err error) bool {
 	status, ok := apierrors.StatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 	return ok && apierrors.IsNotFound(err) && strings.Contains(status.Message, "404 page not found")
 }
 
-// Forbidden says why no resource of this kind or namespace may travel; nil
-// when it may.
+// Forbidden explains why no resource of this kind or namespace may be propagated;
+// nil if it may.
 func Forbidden(reference propagationv1alpha1.ResourceReference, namespace string) *Problem {
 	kind := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).GroupKind()
 	if kind == (schema.GroupKind{Group: "", Kind: "Namespace"}) {
@@ -113,13 +113,14 @@ var stationaryKinds = []schema.GroupKind{
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"},
 }
 
-// rootCAConfigMap is published into every namespace by every cluster for itself.
+// Every cluster publishes its own rootCAConfigMap in every namespace.
 const (
 	rootCAConfigMap = "kube-root-ca.crt"
 	configMapKind   = "ConfigMap"
 )
 
-// ForbiddenObject says why this object may not travel although its kind may.
+// ForbiddenObject explains why this object may not be propagated although its kind
+// may.
 func ForbiddenObject(resource *unstructured.Unstructured) *Problem {
 	kind, name := resource.GetKind(), resource.GetName()
 	if resource.GroupVersionKind().Group != corev1.GroupName {
@@ -145,7 +146,8 @@ func notPropagatable(kind, name, why string) *Problem {
 	}
 }
 
-// IsReservedGroup tells whether a group or a domain is Karmada's or our own.
+// IsReservedGroup reports whether a group or a domain belongs to Karmada or to this
+// project.
 func IsReservedGroup(group string) bool {
 	return group == "karmada.io" || strings.HasSuffix(group, ".karmada.io") || group == propagationv1alpha1.GroupName
 }

@@ -22,20 +22,20 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// Reason is all that depends on the reason of a row or of Ready.
+// Reason is everything that depends on the reason of a row or of Ready.
 type Reason struct {
 	name string
-	// rows are the values that applied may have in a row with this reason; none if
-	// only the object as a whole can have it.
+	// rows are the values that applied may have in a row with this reason. It is
+	// empty if only the object as a whole can have the reason.
 	rows []metav1.ConditionStatus
-	// trouble: as the reason of Ready it is worth an Event.
+	// Trouble: as the reason of Ready, it is worth an Event.
 	Trouble bool
-	// starting: a good start goes through it.
+	// Starting: a normal start goes through it.
 	Starting bool
-	// departing: the cluster loses the resource, and starts anew when it comes back.
+	// departing: the cluster loses the resource, and starts over when it comes back.
 	departing bool
-	// revealing: it says something about the resource that only those may know who
-	// may get it.
+	// Revealing: it reveals something about the resource that only accounts that may
+	// get it should know.
 	Revealing bool
 }
 
@@ -48,10 +48,11 @@ var (
 	appliesOrWaits = []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionUnknown}
 )
 
-// reasons has every reason of the status, the worst first: of several rows, the
-// worst is the reason of Ready. docs/troubleshooting.md has a section on each.
+// reasons has every reason of the status, the worst first. If several rows have
+// problems, Ready has the worst of their reasons. docs/troubleshooting.md has a
+// section for each reason.
 var reasons = []Reason{
-	// Of the object as a whole. No row has them.
+	// Reasons of the object as a whole. No row has them.
 	{name: propagationv1alpha1.ReasonDeleting},
 	{name: propagationv1alpha1.ReasonResourceKindNotFound, Trouble: true},
 	{name: propagationv1alpha1.ReasonResourceScopeMismatch, Trouble: true},
@@ -61,7 +62,7 @@ var reasons = []Reason{
 	{name: propagationv1alpha1.ReasonClusterSelectorInvalid, Trouble: true},
 	{name: propagationv1alpha1.ReasonNoClusterSelected, Trouble: true},
 
-	// Of rows.
+	// Reasons of rows.
 	{name: propagationv1alpha1.ReasonConflict, rows: fails, Trouble: true, departing: true},
 	{name: propagationv1alpha1.ReasonForbidden, rows: fails, Trouble: true},
 	{name: propagationv1alpha1.ReasonReviewFailed, rows: waits, Trouble: true},
@@ -93,8 +94,8 @@ var ranks = func() map[string]int {
 	return ranks
 }()
 
-// ReasonNamed is what is known of a reason. Every reason is in the table, which a
-// test checks.
+// ReasonNamed looks a reason up in the table. A test checks that the table has every
+// reason.
 func ReasonNamed(name string) Reason {
 	if rank, found := ranks[name]; found {
 		return reasons[rank]

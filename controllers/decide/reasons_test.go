@@ -55,7 +55,8 @@ func namedReasons(t *testing.T) []string {
 	return names
 }
 
-// The table has every reason of the API once, and the documentation explains each.
+// The table has every reason of the API exactly once, and the documentation explains
+// each.
 func TestEveryReasonIsInTheTable(t *testing.T) {
 	named := namedReasons(t)
 	if len(named) < 20 {
@@ -81,7 +82,7 @@ func TestEveryReasonIsInTheTable(t *testing.T) {
 	}
 }
 
-// What goes well is no trouble, and what is trouble is not forgotten.
+// A normal start is not trouble, and no failure is missing.
 func TestTrouble(t *testing.T) {
 	for i := range reasons {
 		known := &reasons[i]

@@ -26,13 +26,14 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// manifestsPrefix is what Karmada puts in front of what the cluster said. A Work
-// of ours has one manifest.
+// manifestsPrefix is what Karmada puts in front of the cluster's message. Works of
+// this controller have one manifest.
 var manifestsPrefix = regexp.MustCompile(`^Failed to apply all manifests \(\d+/\d+\): `)
 
-// remedies are what to do about refusals, by what Karmada or the cluster says. The
-// first that matches goes. Where the text ends in a colon, what was said follows it,
-// because that may be cut. ${1} and so on are the groups of the pattern.
+// remedies are what to do about refusals, by the message of Karmada or of the
+// cluster. The first match applies. If the text ends in a colon, the original
+// message follows it, because that may be cut. ${1} and so on are the groups of the
+// pattern.
 var remedies = []struct {
 	said   *regexp.Regexp
 	remedy string
@@ -69,7 +70,7 @@ var remedies = []struct {
 		"the cluster rejects the resource as invalid; correct the field:"},
 }
 
-// refusal is why a cluster refuses a Work, and what to do.
+// refusal explains why a cluster refuses a Work, and what to do.
 func refusal(observed *Observed, work *workv1alpha1.Work, message string) string {
 	said := manifestsPrefix.ReplaceAllString(message, "")
 	supersedes, replaceable := render.Supersedes(work)
@@ -80,7 +81,7 @@ func refusal(observed *Observed, work *workv1alpha1.Work, message string) string
 	return remedied(said)
 }
 
-// remedied puts the remedy in front of what a cluster said.
+// remedied puts the remedy in front of the cluster's message.
 func remedied(said string) string {
 	said = legible.Text(said)
 	for _, known := range remedies {

@@ -27,7 +27,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
 )
 
-// What Karmada and clusters say, and what a row makes of it.
+// Messages of Karmada and of clusters, and the resulting message of a row.
 func TestRefusals(t *testing.T) {
 	const user = "system:serviceaccount:karmada-cluster:karmada-member1"
 	for name, tc := range map[string]struct {

@@ -33,28 +33,28 @@ import (
 type Removal struct {
 	Cluster string
 	Work    *workv1alpha1.Work
-	// Preserve, if set, is written to the Work first: what becomes of the
-	// member's object is decided by the Work that is deleted.
+	// Preserve, if set, is written to the Work first: the deleted Work decides what
+	// happens to the member's object.
 	Preserve *bool
-	// Nudge makes Karmada attempt the deletion afresh, and leaves Notes.
+	// Nudge makes Karmada attempt the deletion again, and leaves Notes.
 	Nudge bool
 	Notes map[string]string
-	// Release drops Karmada's finalizer from a Work that is being deleted,
-	// because Karmada would not: only ever of a Work whose object is to stay.
+	// Release removes Karmada's finalizer from a Work that is being deleted if
+	// Karmada does not: only for a Work whose object should stay.
 	Release bool
 	// Why is the reason of the removal, for the log.
 	Why Why
 }
 
-// mayGo tells whether the time has come to remove a Work that is not wanted.
+// mayGo reports whether a Work that should not exist may be removed now.
 func mayGo(observed *Observed, plan *Plan, key types.NamespacedName) bool {
 	cluster := render.ClusterOf(key.Namespace)
 	if !observed.Targeted(cluster) {
 		return true
 	}
 	wanted := observed.WorkKey(cluster)
-	// The cluster now gets another resource. The old one stays until the Work
-	// of the new one is there, or is about to be written.
+	// The cluster now gets another resource. The old one stays until the Work of the
+	// new one exists or is about to be written.
 	return observed.Works[wanted] != nil ||
 		slices.ContainsFunc(plan.Writes, func(write Write) bool { return write.Target.Cluster == cluster })
 }
@@ -115,18 +115,18 @@ func (o *Observed) Keeps(work *workv1alpha1.Work) bool {
 	return kept || ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false)
 }
 
-// planEnd sees a deletion of a Work to its end.
+// planEnd completes the deletion of a Work.
 //
-// Karmada backs off, up to 1000 s, from a deletion that the cluster was not
-// Ready for: it is nudged when the cluster is Ready again.
+// If the cluster was not Ready, Karmada retries a deletion with a back-off of up to
+// 1000 s. The Work is nudged when the cluster is Ready again.
 //
-// A Work whose object is to stay is released when Karmada does not release it: it
-// waits for ever for an object that is missing on the member or that it does not
-// manage (karmada#7463). The second is no rare case: Karmada takes its marks off
-// the object before it takes its finalizer off the Work, and when that second
-// write meets a conflict, it starts over and finds an object without marks. While
-// the cluster is out of reach, nothing is released: the marks would stay on the
-// object, and with them anybody could take it over.
+// A Work whose object should stay is released if Karmada does not release it:
+// Karmada waits forever for an object that is missing on the member or that it does
+// not manage (karmada#7463). The second case is not rare: Karmada removes its marks
+// from the object before it removes its finalizer from the Work. If the second write
+// has a conflict, it starts over and finds an object without marks. While the
+// cluster is unreachable, nothing is released: the marks would stay on the object,
+// and with them anybody could take it over.
 func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
 	state, nudged := observed.Clusters[cluster], attemptsOf(work)
 	nudge := Removal{Cluster: cluster, Work: work, Nudge: true, Why: ContactRegained, Notes: map[string]string{
@@ -134,8 +134,8 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now) + endingMark,
 	}}
 	if contactRegained(state, work) {
-		// The clocks of a pull cluster and of the API server may differ, so that
-		// nothing but time shows that the deletion hangs.
+		// The clocks of a pull cluster and of the API server may differ, so only the
+		// elapsed time shows that the deletion hangs.
 		left := remaining(observed.Now, work.DeletionTimestamp.Time, settleTime)
 		if left == 0 || state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
 			plan.remove(observed, nudge)
@@ -148,7 +148,8 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		return
 	}
 	if !nudged.ending {
-		// Only our own clock tells how long Karmada has had: it runs from this nudge.
+		// Only the controller's own clock measures how long Karmada has had: it runs
+		// from this nudge.
 		if left := remaining(observed.Now, work.DeletionTimestamp.Time, releaseTime); left > 0 {
 			plan.wait(left)
 			return
@@ -164,11 +165,11 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true, Why: DeletionHangs})
 }
 
-// settles tells how long the deletion of a Work has to wait; 0 when it need
-// not. Karmada looks the object up in its cache of the member, and drops the
-// Work when it finds nothing: deleted too soon after the object was created,
-// the object would stay for ever. A collected status proves that the cache
-// has seen the object.
+// settles returns how long the deletion of a Work must wait; 0 if it need not.
+// Karmada looks for the object in its cache of the member, and releases the Work if
+// it finds nothing. If the Work were deleted too soon after the object was created,
+// the object would stay forever. A collected status proves that the cache has seen
+// the object.
 func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.Duration {
 	state := observed.Clusters[cluster]
 	proof, applied := EvidenceOf(work)

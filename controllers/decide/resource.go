@@ -26,25 +26,25 @@ import (
 
 // Resource is the state of the named resource.
 type Resource struct {
-	// Problem says why there is no manifest; nil when there is one.
+	// Problem explains why there is no manifest; nil if there is one.
 	Problem *Problem
-	// UID and Version are the resource's.
+	// UID and Version are those of the resource.
 	UID     types.UID
 	Version string
-	// Revision is the revision of the manifest that clusters share.
+	// Revision is the revision of the manifest that the clusters share.
 	Revision string
-	// Renderings are, by cluster, what gets there instead.
+	// Renderings are, by cluster, what it gets instead.
 	Renderings map[string]*Rendering
-	// Dependencies are the resources that have to follow it.
+	// Dependencies are the dependencies of the resource.
 	Dependencies []configv1alpha1.DependentObjectReference
 	// ClaimedBy names the policy that has claimed the resource.
 	ClaimedBy string
-	// Poll is how often to look again because the kind cannot be watched now; 0
-	// for never.
+	// Poll is how often to look again because the kind cannot be watched at the
+	// moment; 0 for never.
 	Poll time.Duration
 }
 
-// On is what a cluster is to get.
+// On is what a cluster should get.
 func (r *Resource) On(cluster string) Rendering {
 	shared := r.Renderings[cluster]
 	if shared == nil {
@@ -57,20 +57,20 @@ func (r *Resource) On(cluster string) Rendering {
 	return special
 }
 
-// Problem is why nothing can be rendered.
+// Problem explains why nothing can be rendered.
 type Problem struct {
 	Reason  string
 	Message string
-	// Stalled: a user must mend it.
+	// Stalled: a user must fix it.
 	Stalled bool
-	// Poll is how often to look again where no watch tells; 0 for never.
+	// Poll is how often to look again if no watch shows a change; 0 for never.
 	Poll time.Duration
-	// Err is a failure that may pass, to be tried again with back-off.
+	// Err is a temporary failure, to be retried with back-off.
 	Err error
 }
 
-// Rendering is what a cluster is to get of a resource. It holds no content: the
-// manifest is rendered again when it is written.
+// Rendering describes what a cluster should get. It has no content: the manifest is
+// rendered again when it is written.
 type Rendering struct {
 	// Variant names what is rendered; empty for what all clusters share.
 	Variant string
@@ -78,12 +78,12 @@ type Rendering struct {
 	Revision string
 	// Overrides records the override policies that were applied.
 	Overrides map[string]string
-	// Reason and Message say why the cluster can get nothing; empty when it can.
+	// Reason and Message explain why the cluster cannot get the resource; empty if
+	// it can.
 	Reason, Message string
 	// Field is the field of spec.clusters that the message is about; empty for none.
 	Field string
-	// Retry is when a failure that may pass is tried again; the zero time for
-	// never.
+	// Retry is when a temporary failure is tried again; the zero time for never.
 	Retry time.Time
 }
 

@@ -22,7 +22,7 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// TestWhatMustNotTravel is known before anything is read.
+// TestWhatMustNotTravel checks what is refused before anything is read.
 func TestWhatMustNotTravel(t *testing.T) {
 	const reserved, stays = propagationv1alpha1.ReasonNamespaceReserved, propagationv1alpha1.ReasonResourceNotPropagatable
 	for _, tc := range []struct{ namespace, apiVersion, kind, name, want string }{

@@ -28,25 +28,24 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// retryDelays are how long after an attempt at a Work that a cluster refuses the
-// next one is asked for; the last one holds from then on. Karmada itself backs
-// off up to 1000 s, and may keep a refusal although a retry of its own has
-// succeeded (karmada#6858).
+// retryDelays are the times between attempts at a Work that a cluster refuses. The
+// last one is used from then on. Karmada itself backs off for up to 1000 s, and may
+// keep reporting a refusal although one of its retries has succeeded (karmada#6858).
 var retryDelays = []time.Duration{5 * time.Second, 15 * time.Second, 45 * time.Second, 135 * time.Second, 5 * time.Minute}
 
-// attempts are the fresh attempts that the controller has asked for at a Work.
+// attempts are the new attempts at a Work that the controller has requested.
 type attempts struct {
 	count int
 	at    time.Time
-	// ending: the last one was at the deletion of the Work.
+	// ending: the last one was an attempt to delete the Work.
 	ending bool
 }
 
-// endingMark ends a note of an attempt at a deletion.
+// endingMark ends the note of an attempt to delete a Work.
 const endingMark = " deleting"
 
-// attemptsOf reads what a nudge has noted on a Work; the zero value when there is
-// nothing that can be read.
+// attemptsOf reads what a nudge has noted on a Work; the zero value if there is no
+// readable note.
 func attemptsOf(work *workv1alpha1.Work) attempts {
 	note, ending := strings.CutSuffix(work.Annotations[propagationv1alpha1.AttemptsAnnotation], endingMark)
 	count, at, found := strings.Cut(note, " ")
@@ -66,9 +65,9 @@ func (a attempts) next(now time.Time) string {
 	return fmt.Sprintf("%d %s", a.count+1, now.UTC().Format(time.RFC3339))
 }
 
-// retryIn reports whether Karmada is to be asked for a fresh attempt at a Work,
-// and in how long; 0 for now. That goes for what a cluster refuses and for what
-// Karmada has re-created on it, from what may have been an older spec.
+// retryIn reports whether to ask Karmada for a new attempt at a Work, and after how
+// long; 0 means now. This applies if a cluster refuses the Work, and if Karmada has
+// re-created the object, possibly from an older spec.
 func retryIn(observed *Observed, target render.Target, work *workv1alpha1.Work) (time.Duration, bool) {
 	proof, applied := EvidenceOf(work)
 	if target.Suspend || !observed.Clusters[target.Cluster].Ready || proof != Refused && proof != recreated {
@@ -79,12 +78,12 @@ func retryIn(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 	}
 	last, since := attemptsOf(work), applied.LastTransitionTime.Time
 	if since.After(observed.Now) {
-		// The clock of the cluster is ahead, so that this time says nothing.
+		// The clock of the cluster is ahead, so this time is meaningless.
 		since = time.Time{}
 	}
 	switch {
 	case since.After(last.at) && proof == Refused:
-		// The attempt that was asked for last has succeeded; this is a new refusal.
+		// The last requested attempt has succeeded; this is a new refusal.
 		return remaining(observed.Now, since, retryDelays[0]), true
 	case last.count == 0:
 		return 0, true
@@ -92,12 +91,13 @@ func retryIn(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 	return remaining(observed.Now, last.at, retryDelays[min(last.count, len(retryDelays)-1)]), true
 }
 
-// isRequested reports whether a user asks for an attempt that has not been made.
+// isRequested reports whether a user has requested an attempt that has not been
+// made.
 func isRequested(observed *Observed, work *workv1alpha1.Work) bool {
 	return observed.Retry != "" && work.Annotations[propagationv1alpha1.RetryAnnotation] != observed.Retry
 }
 
-// retryNotes are what a retry leaves on a Work, for those that follow.
+// retryNotes are the annotations that a retry leaves on a Work for the next one.
 func retryNotes(observed *Observed, work *workv1alpha1.Work) map[string]string {
 	last := attemptsOf(work)
 	proof, applied := EvidenceOf(work)
@@ -112,9 +112,9 @@ func retryNotes(observed *Observed, work *workv1alpha1.Work) map[string]string {
 	return notes
 }
 
-// remaining is what is left of a duration that began at a time which a clock
-// other than ours may have told. No clock makes anybody wait longer than twice
-// the duration: a time that is further ahead than that is not believed.
+// remaining is what is left of a duration that began at a time by a clock that may
+// not be the controller's own. No clock causes a wait longer than twice the
+// duration: a time that is further ahead is ignored.
 func remaining(now, since time.Time, duration time.Duration) time.Duration {
 	left := since.Add(duration).Sub(now)
 	if left > 2*duration {

@@ -34,7 +34,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// row builds the row of a cluster. The message is made fit for the API.
+// row builds the row of a cluster. It shortens the message to what the API accepts.
 func row(name string, applied metav1.ConditionStatus, reason, message string) propagationv1alpha1.ClusterStatus {
 	return propagationv1alpha1.ClusterStatus{
 		Name: name, Applied: applied, Health: propagationv1alpha1.HealthUnknown, Reason: reason, Message: legible.ForRow(message),
@@ -45,7 +45,7 @@ func row(name string, applied metav1.ConditionStatus, reason, message string) pr
 func targetRow(observed *Observed, result *Outcome, target render.Target) propagationv1alpha1.ClusterStatus {
 	work := observed.Work(target.Cluster)
 	current := rowOf(observed, result, target, work)
-	// A Work that was not taken up says nothing about what the object sent.
+	// A Work that the object does not own says nothing about what the object sent.
 	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
 		current.Revision = confirmedRevision(work)
 	}
@@ -88,15 +88,15 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 	return workRow(observed, target, work)
 }
 
-// wasReplaced reports whether a Work is being deleted so that the cluster gets
-// the object of the resource that was created anew.
+// wasReplaced reports whether a Work is being deleted so that the cluster gets the
+// object of the re-created resource.
 func wasReplaced(work *workv1alpha1.Work) bool {
 	supersedes, replaceable := render.Supersedes(work)
 	return work.DeletionTimestamp != nil && supersedes && replaceable
 }
 
-// anotherRow is the row of a cluster whose Work still holds the resource that
-// was named before.
+// anotherRow is the row of a cluster whose Work still holds the previously named
+// resource.
 func anotherRow(observed *Observed, cluster Cluster, name string, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	if observed.Resource.Problem != nil {
 		return absentRow(observed, cluster, name)
@@ -131,7 +131,7 @@ func absentRow(observed *Observed, cluster Cluster, name string) propagationv1al
 	}
 }
 
-// workRow is the row of a cluster by what its Work proves.
+// workRow is the row of a cluster according to what its Work proves.
 func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	name := target.Cluster
 	proof, applied := EvidenceOf(work)
@@ -152,7 +152,7 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 	}
 }
 
-// confirmedRow is the row of a cluster that has confirmed what its Work says.
+// confirmedRow is the row of a cluster that has confirmed the content of its Work.
 func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	confirmed := row(target.Cluster, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
 	confirmed.Health = healthOf(observed, work)
@@ -175,7 +175,7 @@ func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.W
 func removalRows(observed *Observed, result *Outcome) []propagationv1alpha1.ClusterStatus {
 	rows, last := []propagationv1alpha1.ClusterStatus{}, ""
 	for _, key := range observed.surplus() {
-		// A named cluster has a row already, that of its new resource.
+		// A named cluster already has a row, for its new resource.
 		if name := render.ClusterOf(key.Namespace); !observed.Targeted(name) && name != last {
 			rows = append(rows, removalRow(observed, result, key, name))
 			last = name
@@ -201,8 +201,8 @@ func removalRow(observed *Observed, result *Outcome, key types.NamespacedName, n
 	return current
 }
 
-// saysTheSame reports whether a row is no transition from an older one. The wait
-// for a report on the health of a revision begins anew with each revision.
+// saysTheSame reports whether a row is not a transition from an older one. The wait
+// for a report on the health of a revision starts again with each revision.
 func saysTheSame(old, row *propagationv1alpha1.ClusterStatus) bool {
 	return old.Applied == row.Applied && old.Health == row.Health && old.Reason == row.Reason &&
 		(row.Reason != propagationv1alpha1.ReasonHealthUnknown || old.Revision == row.Revision)
@@ -212,8 +212,8 @@ func compareRows(a, b propagationv1alpha1.ClusterStatus) int {
 	return cmp.Or(cmp.Compare(ranks[a.Reason], ranks[b.Reason]), strings.Compare(a.Name, b.Name))
 }
 
-// bounded sorts the rows, cuts them to what the API takes, and keeps the time
-// of those that say what they said before.
+// bounded sorts the rows, cuts them to the number that the API accepts, and keeps
+// the transition time of those that have not changed.
 func bounded(observed *Observed, rows []propagationv1alpha1.ClusterStatus) (kept []propagationv1alpha1.ClusterStatus, omitted *int32) {
 	slices.SortFunc(rows, compareRows)
 	if over := len(rows) - propagationv1alpha1.MaxClusterRows; over > 0 {
@@ -234,7 +234,7 @@ func bounded(observed *Observed, rows []propagationv1alpha1.ClusterStatus) (kept
 	return rows, omitted
 }
 
-// worst returns the row that says most about what is wrong.
+// worst returns the row that explains best what is wrong.
 func worst(rows []propagationv1alpha1.ClusterStatus) propagationv1alpha1.ClusterStatus {
 	return slices.MinFunc(rows, compareRows)
 }

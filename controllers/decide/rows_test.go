@@ -30,8 +30,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/legible/legibletest"
 )
 
-// Whatever others say, and wherever it enters, each message of a status is legible
-// and within its bound.
+// Whatever messages others send, and wherever they enter, each message of a status
+// is legible and within its limit.
 func TestMessagesOfAStatus(t *testing.T) {
 	names := []string{"member1", "member2"}
 	rapid.Check(t, func(t *rapid.T) {

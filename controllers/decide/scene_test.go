@@ -32,7 +32,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// The scene: DirectPropagation shop/web sends Deployment web to clusters.
+// The scene: DirectPropagation shop/web propagates Deployment web to clusters.
 var (
 	now   = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	owner = render.Owner{Kind: "DirectPropagation", Namespace: "shop", Name: "web", UID: "ours"}
@@ -135,7 +135,7 @@ func annotated(key, value string) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) { work.Annotations[key] = value }
 }
 
-// attempted notes on a Work that it has been attempted afresh.
+// attempted notes new attempts on a Work.
 func attempted(count int, at time.Time) func(*workv1alpha1.Work) {
 	return annotated(propagationv1alpha1.AttemptsAnnotation, attempts{count: count - 1}.next(at))
 }
@@ -146,8 +146,8 @@ func refusedAt(at time.Time) func(*workv1alpha1.Work) {
 	return conditions(dispatched, condition)
 }
 
-// payload replaces what a compact Work keeps of its manifest behind the revision:
-// the generation and the UID of the template, and the identity with its flags.
+// payload replaces what a compact Work keeps of its manifest after the revision: the
+// generation and the UID of the template, and the identity with its flags.
 func payload(words string) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) {
 		work.Spec.Workload.Manifests[0].Raw = []byte("revision " + current + " " + words)
@@ -188,7 +188,7 @@ var (
 	})
 )
 
-// steps writes a plan down in words, without the reasons.
+// steps describes a plan in words, without the reasons.
 func steps(plan *Plan) []string {
 	var words []string
 	for _, step := range plan.Steps() {

@@ -22,32 +22,32 @@ import (
 	"time"
 )
 
-// ErrChanged says that the API server took a write and kept something else. It
-// will the next time, too.
+// ErrChanged means that the API server accepted a write but stored something else.
+// It will do so the next time, too.
 var ErrChanged = errors.New("something changes the Work while it is written, mostly a mutating webhook of the Karmada API server; exclude Works, or the namespaces karmada-es-*, from it")
 
-// Setback is a write for a cluster that the API server has refused.
+// Setback is a write that the API server has refused.
 type Setback struct {
-	// What was to be written; anything else is not held back by it.
+	// What should have been written. It does not hold back anything else.
 	What string
 	// Until is when it is tried again.
 	Until time.Time
 	Err   error
-	// Count is how often in a row it was refused.
+	// Count is how many times in a row it was refused.
 	Count int
 }
 
-// What tells writes apart that may fare differently.
+// What distinguishes writes that may have different results.
 func (w *Write) What(observed *Observed) string {
 	return fmt.Sprint("write ", w.Rendering.Revision, " ", observed.Resource.UID, " ", observed.Generation)
 }
 
-// What tells removals apart that may fare differently.
+// What distinguishes removals that may have different results.
 func (r *Removal) What() string { return "remove " + string(r.Work.UID) }
 
-// Slot is what the setbacks of writes for a cluster are kept under.
+// Slot is the key of the setbacks of writes for a cluster.
 func (w *Write) Slot() string { return w.Target.Cluster }
 
-// Slot is what the setbacks of a removal are kept under. A cluster may have several
-// Works to remove, beside one to write, and each is refused for itself.
+// Slot is the key of the setbacks of a removal. A cluster may have several Works to
+// remove in addition to one to write, and each can be refused separately.
 func (r *Removal) Slot() string { return r.Cluster + "/" + string(r.Work.UID) }

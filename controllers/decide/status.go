@@ -28,15 +28,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
 )
 
-// NewStatus says what is applied where, after a plan was carried out. It is
-// pure: it reads nothing but its arguments.
+// NewStatus builds the status after a plan was carried out. It is pure: it reads
+// nothing but its arguments.
 func NewStatus(observed *Observed, result *Outcome) *propagationv1alpha1.PropagationStatus {
 	status, _ := StatusAndRows(observed, result)
 	return status
 }
 
-// StatusAndRows also returns the rows of all clusters, of which the status has no more
-// than the API takes, the worst first.
+// StatusAndRows also returns the rows of all clusters. The status has only as many
+// as the API accepts, the worst first.
 func StatusAndRows(observed *Observed, result *Outcome) (*propagationv1alpha1.PropagationStatus, []propagationv1alpha1.ClusterStatus) {
 	rows := make([]propagationv1alpha1.ClusterStatus, 0, len(observed.Targets))
 	for _, target := range observed.Targets {
@@ -81,7 +81,7 @@ func summarize(rows []propagationv1alpha1.ClusterStatus) *propagationv1alpha1.Su
 	}
 }
 
-// conditionsOf sums the rows up.
+// conditionsOf summarizes the rows.
 func conditionsOf(observed *Observed, targets, removals []propagationv1alpha1.ClusterStatus) []metav1.Condition {
 	conditions := slices.Clone(observed.Status.Conditions)
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
@@ -159,7 +159,7 @@ func revisionsOf(rows []propagationv1alpha1.ClusterStatus) string {
 	return "revision " + rows[0].Revision
 }
 
-// withdrawals says how many clusters are still to be cleaned up.
+// withdrawals reports how many clusters are still to be cleaned up.
 func withdrawals(removals []propagationv1alpha1.ClusterStatus) string {
 	if len(removals) == 0 {
 		return "every cluster is cleaned up"

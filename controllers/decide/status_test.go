@@ -40,7 +40,7 @@ func statusOf(observed *Observed, result Outcome) *propagationv1alpha1.Propagati
 	return NewStatus(observed, &result)
 }
 
-// told writes a row down in words, with what is wrong with it.
+// told describes a row in words, with what is wrong with it.
 func told(row propagationv1alpha1.ClusterStatus) string {
 	if allowed := ReasonNamed(row.Reason).rows; !slices.Contains(allowed, row.Applied) {
 		return fmt.Sprintf("%s: reason %s goes with %v and not with %s", row.Name, row.Reason, allowed, row.Applied)
@@ -130,7 +130,7 @@ func TestConditions(t *testing.T) {
 			"Ready False ResourceNotFound: gone", "Reconciling True ResourceNotFound: gone"}},
 		"resource unreadable": {scene(two, append(good, problem(Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Message: "timeout", Err: errors.New("timeout")}))...), []string{
 			"Ready Unknown ResourceReadFailed: timeout", "Reconciling True ResourceReadFailed: timeout"}},
-		"a user must mend it": {scene(two, problem(Problem{Reason: propagationv1alpha1.ReasonResourceScopeMismatch, Message: "wrong", Stalled: true})), []string{
+		"a user must fix it": {scene(two, problem(Problem{Reason: propagationv1alpha1.ReasonResourceScopeMismatch, Message: "wrong", Stalled: true})), []string{
 			"Ready False ResourceScopeMismatch: wrong", "Stalled True ResourceScopeMismatch: wrong"}},
 		"done, one to be cleaned up": {scene(two, append(good, on("member3"), cluster("member3", readyCluster))...), []string{
 			"Ready True Propagated: each of 2 clusters has confirmed revision c0ffee and reports it healthy",
@@ -151,7 +151,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestStatusNeverLies holds the status of every scene against the contract.
+// TestStatusNeverLies checks the status of every scene against the contract.
 func TestStatusNeverLies(t *testing.T) {
 	everyScene(func(name string, observed *Observed) {
 		status := statusOf(observed, Outcome{})
@@ -192,8 +192,8 @@ func TestStatusNeverLies(t *testing.T) {
 	})
 }
 
-// TestStatusIsStable: a status made again from the same facts is the same, and
-// keeps its times.
+// TestStatusIsStable: a status that is built again from the same data is the same,
+// and keeps its times.
 func TestStatusIsStable(t *testing.T) {
 	everyScene(func(name string, observed *Observed) {
 		first := statusOf(observed, Outcome{})
@@ -226,7 +226,7 @@ func TestRowsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSummaryOfADeletion counts what is left to be cleaned up.
+// TestSummaryOfADeletion counts the clusters that are still to be cleaned up.
 func TestSummaryOfADeletion(t *testing.T) {
 	status := statusOf(scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster),
 		on("member2", terminating(now)), cluster("member2", Cluster{Exists: true})), Outcome{})

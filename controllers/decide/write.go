@@ -34,19 +34,19 @@ import (
 // Write brings the Work of a cluster to what it should be.
 type Write struct {
 	Target render.Target
-	// Live is the Work as it is, compact; nil when it has to be created.
+	// Live is the existing Work, compact; nil if it has to be created.
 	Live *workv1alpha1.Work
-	// Reset takes the confirmation back first.
+	// Reset resets the confirmation first.
 	Reset bool
 	// Update writes metadata and spec.
 	Update bool
-	// Nudge makes the spec differ although its meaning does not, so that Karmada
-	// attempts the Work afresh. It goes without Update.
+	// Nudge changes the spec without changing its meaning, so that Karmada attempts
+	// the Work again. It excludes Update.
 	Nudge bool
 	// Notes are annotations that the nudge leaves on the Work.
 	Notes map[string]string
-	// Superseded takes off the Work that the cluster may have the object of an earlier
-	// life of the resource. It goes alone.
+	// Superseded removes from the Work the note that the cluster may have the object
+	// of a deleted resource. It excludes all others.
 	Superseded bool
 	// Confirmed is the revision that the cluster is known to run.
 	Confirmed string
@@ -56,13 +56,13 @@ type Write struct {
 	Why Why
 }
 
-// NeedsManifest tells whether carrying the plan out takes the resource itself
+// NeedsManifest reports whether carrying out the plan needs the resource itself
 // rather than its revision.
 func (p *Plan) NeedsManifest() bool {
 	return slices.ContainsFunc(p.Writes, func(write Write) bool { return write.Update })
 }
 
-// planWork decides what becomes of the Work of a cluster that gets a rendering.
+// planWork decides what to do with the Work of a cluster that gets a rendering.
 func planWork(observed *Observed, plan *Plan, target render.Target, rendering Rendering, work *workv1alpha1.Work) {
 	switch {
 	case work == nil && restores(observed, target.Cluster) > 0:
@@ -72,7 +72,7 @@ func planWork(observed *Observed, plan *Plan, target render.Target, rendering Re
 			plan.write(observed, Write{Target: target, Rendering: rendering, Update: true, Why: WorkMissing})
 		}
 	case work.DeletionTimestamp != nil:
-		// It is created anew when it is gone.
+		// It is created again when it is gone.
 		planEnd(observed, plan, target.Cluster, work)
 	case observed.holdsAnother(work), observed.Resource.ClaimedBy == namespaceSynchronization:
 		planRemoval(observed, plan, observed.WorkKey(target.Cluster))
@@ -102,13 +102,13 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	case Deviates(work, observed.Owner, target):
 		write.Update, write.Why = true, TermsDiffer
 	case proof == premature:
-		// The attempt at the present spec will come by itself and prove itself,
-		// once the True that is not its own is out of the way.
+		// The attempt at the current spec will come by itself, and proves itself
+		// once the True of another attempt is removed.
 		write.Reset, write.Why = true, StaleConfirmation
 	case proof == ambiguous:
 		write.Reset, write.Nudge, write.Why = true, true, UnprovenConfirmation
 	case proof == Confirmed && isSuperseding(work):
-		// If it is refused some day, that has other causes.
+		// If it is refused later, that has other causes.
 		write.Superseded, write.Why = true, NewLifeConfirmed
 	case suspended:
 		// Nothing is attempted, whatever is written.
@@ -119,7 +119,7 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	return write, write.Reset || write.Update || write.Nudge || write.Superseded
 }
 
-// wantsNudge says why Karmada is to attempt a Work afresh now, and what that leaves
+// wantsNudge says why Karmada is to attempt a Work again now, and what that leaves
 // on it; empty when it is not to.
 func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof Evidence) (Why, map[string]string) {
 	switch {
@@ -143,22 +143,22 @@ func isSuperseding(work *workv1alpha1.Work) bool {
 	return supersedes
 }
 
-// Deviates reports whether a Work differs, beside its manifest, from what its
-// owner wants.
+// Deviates reports whether anything but the manifest of a Work differs from what its
+// owner specifies.
 func Deviates(work *workv1alpha1.Work, owner render.Owner, target render.Target) bool {
 	return ptr.Deref(work.Spec.SuspendDispatching, false) != target.Suspend ||
 		ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != target.Preserve ||
 		!render.IsClaimed(work, owner, target)
 }
 
-// contactRegained tells whether the cluster became Ready after the Work was
-// written last. Karmada does not attempt such a Work by itself before its
-// back-off of up to 1000 s has passed.
+// contactRegained reports whether the cluster became Ready after the Work was last
+// written. Karmada does not attempt such a Work by itself before its back-off of up
+// to 1000 s has passed.
 func contactRegained(cluster Cluster, work *workv1alpha1.Work) bool {
 	return cluster.Ready && work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] != cluster.ReadySince
 }
 
-// AllNotes are what a nudge leaves on a Work.
+// AllNotes are the annotations that a nudge leaves on a Work.
 func (w *Write) AllNotes() map[string]string {
 	notes := map[string]string{}
 	maps.Copy(notes, w.Notes)
@@ -171,25 +171,24 @@ func (w *Write) AllNotes() map[string]string {
 	return notes
 }
 
-// wantsReplacement reports whether a cluster cannot make the object of a deleted
-// resource into that of the one which was created under its name since, and the
-// object may be deleted and created anew.
+// wantsReplacement reports whether a cluster cannot change the object of a deleted
+// resource into that of its successor, and the object may be deleted and re-created.
 func wantsReplacement(observed *Observed, target render.Target, work *workv1alpha1.Work) bool {
 	supersedes, replaceable := render.Supersedes(work)
 	return supersedes && replaceable && !target.Suspend && observed.Clusters[target.Cluster].Ready &&
 		render.Revision(work) == observed.Resource.On(target.Cluster).Revision && isRefusedAsInvalid(observed.Now, work)
 }
 
-// isRefusedAsInvalid reports whether a cluster has refused a Work because the
-// object that it has cannot be changed like that. All that Kubernetes' validation
-// refuses is worded like this, immutable fields among them.
+// isRefusedAsInvalid reports whether a cluster has refused a Work because its object
+// cannot be changed that way. Kubernetes words all refusals of its validation like
+// this, including those of immutable fields.
 func isRefusedAsInvalid(now time.Time, work *workv1alpha1.Work) bool {
 	proof, applied := EvidenceOf(work)
 	return proof == Refused && refusalSettles(now, work) == 0 && strings.Contains(applied.Message, " is invalid: ")
 }
 
-// replacement removes a Work so that the object goes, whatever the spec says of
-// objects that are withdrawn: this one is not withdrawn.
+// replacement removes a Work so that the object is deleted, whatever the spec says
+// about withdrawn objects: this one is not withdrawn.
 func replacement(cluster string, work *workv1alpha1.Work) Removal {
 	removal := Removal{Cluster: cluster, Work: work, Why: Replaced}
 	if ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
@@ -198,21 +197,21 @@ func replacement(cluster string, work *workv1alpha1.Work) Removal {
 	return removal
 }
 
-// holdsAnother reports whether the Work on a cluster holds another object than
-// the one that the spec names: one with the same name in another API group, or
-// one whose name differs in case only. A template that is served in two groups
-// is one object, with one UID.
+// holdsAnother reports whether the Work on a cluster holds a different object from
+// the one that the spec names: one with the same name in another API group, or one
+// whose name differs only in case. A template that is served in two groups is one
+// object, with one UID.
 func (o *Observed) holdsAnother(work *workv1alpha1.Work) bool {
 	held := render.IdentityOf(work)
 	return held != "" && held != o.identity && (o.Resource.UID == "" || render.TemplateUID(work) != o.Resource.UID)
 }
 
-// refusalGrace is how long a refusal is taken for a flap.
+// refusalGrace is how long a refusal counts as temporary.
 const refusalGrace = 2 * time.Second
 
-// refusalSettles tells how long a refusal is still taken for a flap; 0 when
-// there is none or it counts. Karmada may try to create what a stale cache
-// has not shown it, and mends that at once.
+// refusalSettles returns how long a refusal still counts as temporary; 0 if there is
+// none or it is final. Karmada may try to create what its stale cache does not show
+// yet, and corrects that immediately.
 func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
 	proof, applied := EvidenceOf(work)
 	if proof != Refused {
@@ -221,8 +220,9 @@ func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
 	return remaining(now, applied.LastTransitionTime.Time, refusalGrace)
 }
 
-// planDenied decides what the Work of a cluster needs to which nothing new may
-// travel. What it has stays, and what takes no content is still done for it.
+// planDenied decides what the Work of a cluster needs if nothing new may be
+// propagated to the cluster. What it has stays, and what needs no content is still
+// done.
 func planDenied(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
 	switch {
 	case work == nil:

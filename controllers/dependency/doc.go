@@ -14,6 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package dependency knows which resources follow which objects, and how they fare.
-// It is in memory only.
+// Package dependency knows which resources follow which objects, and their state. It
+// keeps everything in memory.
 package dependency

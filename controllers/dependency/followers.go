@@ -37,15 +37,14 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// ExpectOf expects that resources follow an object, if it says so.
+// ExpectOf records that resources may follow an object, if its spec asks for that.
 func (r *Requirements) ExpectOf(kind string, object cached.Object) {
 	if ptr.Deref(object.GetSpec().PropagateDeps, false) && object.GetDeletionTimestamp() == nil {
 		r.expect(Requirer{Kind: kind, Key: client.ObjectKeyFromObject(object)})
 	}
 }
 
-// Of are the resources that a resource cannot do without, as
-// Karmada's interpreter names them.
+// Of are the dependencies of a resource, as Karmada's interpreter reports them.
 func Of(template *unstructured.Unstructured, interpreter resourceinterpreter.ResourceInterpreter) ([]configv1alpha1.DependentObjectReference, error) {
 	if !interpreter.HookEnabled(template.GroupVersionKind(), configv1alpha1.InterpreterOperationInterpretDependency) {
 		return nil, nil
@@ -67,8 +66,8 @@ func Of(template *unstructured.Unstructured, interpreter resourceinterpreter.Res
 	return found, nil
 }
 
-// OutOfReach says why a dependency is not followed; empty when it is. An object
-// in a namespace reaches nothing outside of it, whatever an interpreter names.
+// OutOfReach explains why a dependency is not propagated; empty if it is. An object
+// in a namespace reaches nothing outside of it, whatever an interpreter reports.
 func OutOfReach(owner render.Owner, dependency configv1alpha1.DependentObjectReference) (reason, message string) {
 	switch {
 	case dependency.Name == "":
@@ -84,8 +83,8 @@ func OutOfReach(owner render.Owner, dependency configv1alpha1.DependentObjectRef
 	}
 }
 
-// Faring says how the dependencies of an object fare on its clusters; nil when none
-// follow it.
+// Faring is the state of the dependencies of an object on its clusters; nil if it
+// has none.
 func (r *Requirements) Faring(observed *decide.Observed) *propagationv1alpha1.Dependencies {
 	if !ptr.Deref(observed.Spec.PropagateDeps, false) || observed.Deleting {
 		return nil
@@ -110,8 +109,8 @@ func (r *Requirements) Faring(observed *decide.Observed) *propagationv1alpha1.De
 	return sum
 }
 
-// TroublesOf says on which clusters a dependency is not in place, the worst
-// first. Where somebody else sends it, it is.
+// TroublesOf lists the clusters on which a dependency is not in place, the worst
+// first. It is in place if another owner propagates it.
 func TroublesOf(observed *decide.Observed, rows []propagationv1alpha1.ClusterStatus) []Trouble {
 	troubles := []Trouble{}
 	for i := range rows {

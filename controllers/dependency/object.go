@@ -37,14 +37,14 @@ import (
 type Object struct {
 	*propagationv1alpha1.DirectPropagation
 
-	// Terms are, by cluster, what its requirers ask for there; nil when they ask
-	// for the same everywhere, which the spec says then.
+	// Terms are, by cluster, what its requirers ask for there; nil if they ask for
+	// the same everywhere, because the spec then contains it.
 	Terms map[string]decide.Terms
-	// Kept are clusters that may not be named any more, and where it stays.
+	// Kept are clusters that may no longer be named, but where it stays.
 	Kept map[string]struct{}
 }
 
-// NewObject names the resource of a dependency, and no cluster yet.
+// NewObject returns the object of a dependency, without any clusters.
 func NewObject(key types.NamespacedName) *Object {
 	sum := sha256.Sum256([]byte(key.String()))
 	return &Object{DirectPropagation: &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{
@@ -53,8 +53,8 @@ func NewObject(key types.NamespacedName) *Object {
 	}, Spec: propagationv1alpha1.PropagationSpec{Resource: Reference(key)}}}
 }
 
-// refresh sums up what the requirers of a dependency ask for. Where they differ
-// on a cluster, who overwrites and who preserves wins, and who suspends does not.
+// refresh combines what the requirers of a dependency ask for. If they differ on a
+// cluster, overwriting and preserving win, and suspending does not.
 func (r *Requirements) refresh(known *dependency) {
 	known.stale = false
 	asked := map[string]decide.Terms{}
@@ -84,8 +84,8 @@ func (r *Requirements) refresh(known *dependency) {
 	}
 }
 
-// specOfDependency says in a spec what is asked for on clusters, and apart from
-// it what a spec cannot say: that clusters differ.
+// specOfDependency returns a spec with what is asked for on clusters, and separately
+// what a spec cannot express: that clusters differ.
 func specOfDependency(resource propagationv1alpha1.ResourceReference, asked map[string]decide.Terms) (propagationv1alpha1.PropagationSpec, map[string]decide.Terms) {
 	spec := propagationv1alpha1.PropagationSpec{Resource: resource, ConflictResolution: propagationv1alpha1.ConflictAbort}
 	overwriting, preserving := 0, 0
@@ -113,8 +113,8 @@ func specOfDependency(resource propagationv1alpha1.ResourceReference, asked map[
 	return spec, asked
 }
 
-// Object is a dependency in the form of an object that names it; nil when
-// nobody requires it.
+// Object is a dependency in the form of an object that names it; nil if nobody
+// requires it.
 func (r *Requirements) Object(key types.NamespacedName) *Object {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func (r *Requirements) Object(key types.NamespacedName) *Object {
 	return &Object{DirectPropagation: known.object.DeepCopy(), Terms: known.object.Terms, Kept: maps.Clone(known.kept)}
 }
 
-// Kept are the clusters where a dependency stays that nobody requires any more.
+// Kept are the clusters where a dependency stays although nobody requires it.
 func (r *Requirements) Kept(key types.NamespacedName) map[string]struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,8 +139,8 @@ func (r *Requirements) Kept(key types.NamespacedName) map[string]struct{} {
 	return maps.Clone(known.kept)
 }
 
-// Key names a dependency. What names the resource stands in the name,
-// which an owner of Works may be called by, if not an object of the API.
+// Key names a dependency. The name contains the reference to the resource, which is
+// valid as the name of an owner of Works, but not of an object of the API.
 func Key(reference configv1alpha1.DependentObjectReference) types.NamespacedName {
 	return types.NamespacedName{Namespace: reference.Namespace, Name: reference.APIVersion + "/" + reference.Kind + "/" + reference.Name}
 }

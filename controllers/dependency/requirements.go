@@ -32,15 +32,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Occasion is why an object or a dependency is to be reconciled.
+// Occasion is why an object or a dependency is reconciled.
 type Occasion int
 
 const (
 	// Changed means that what is asked for has changed.
 	Changed Occasion = iota
-	// Reported means that a dependency fares differently.
+	// Reported means that the state of a dependency has changed.
 	Reported
-	// Relearned means that a new process has found out what was known before.
+	// Relearned means that a new process has learned what an earlier one knew.
 	Relearned
 )
 
@@ -50,19 +50,20 @@ type Requirer struct {
 	Key  types.NamespacedName
 }
 
-// Requirement is what follows an object, and where to.
+// Requirement is what follows an object, and to which clusters.
 type Requirement struct {
 	Dependencies []types.NamespacedName
 	// Clusters are the clusters of the object, each with whether it is suspended.
 	Clusters   map[string]bool
 	Resolution propagationv1alpha1.ConflictResolution
 	Preserve   bool
-	// Account is whose permissions count; the zero value when nobody's do.
+	// Account is the account whose permissions apply; the zero value if there is
+	// none.
 	Account types.NamespacedName
-	// unknown: the resource could not be read since this process began.
+	// Unknown: the resource could not be read since this process started.
 	Unknown bool
-	// relearned: the object was looked at by an earlier process, and has not
-	// changed since.
+	// Relearned: an earlier process has reconciled the object, which has not changed
+	// since.
 	Relearned bool
 }
 
@@ -77,18 +78,18 @@ func (r *Requirement) requires(key types.NamespacedName, cluster string) bool {
 	return named && slices.Contains(r.Dependencies, key)
 }
 
-// dependency is what is known of a resource that follows objects.
+// dependency is what is known about a resource that follows objects.
 type dependency struct {
 	requirers map[Requirer]struct{}
-	// object is the dependency as it was seen last.
+	// object is the dependency as it was last seen.
 	object *Object
 	// stale: who requires it, or how, has changed since.
 	stale bool
-	// kept are the clusters that it leaves, or is about to, and that the last one
-	// who required it there wanted to keep it.
+	// kept are the clusters that it leaves, or is about to leave, and where the last
+	// requirer wanted to keep it.
 	kept map[string]struct{}
-	// covered are the clusters of which it was reported last how it fares there,
-	// and generation is that of the object then; 0 before that.
+	// covered are the clusters of the last report, and generation is that of the
+	// object at that time; 0 before the first report.
 	covered    []propagationv1alpha1.TargetCluster
 	generation int64
 	// troubles are the clusters where it is not in place, the worst first.
@@ -98,27 +99,26 @@ type dependency struct {
 // Trouble is why a dependency is not in place on a cluster.
 type Trouble struct{ cluster, reason, message string }
 
-// Requirements knows which resources follow which objects. What it does for one
-// object or dependency takes time in proportion to what that one has to do with.
+// Requirements knows which resources follow which objects. The time to process one
+// object or dependency is proportional to what is related to it.
 type Requirements struct {
 	mu           sync.Mutex
 	required     map[Requirer]Requirement
 	Dependencies map[types.NamespacedName]*dependency
-	// index has dependencies by the keys that an object would have in their place,
-	// those of clusters aside.
+	// index has dependencies by the keys that an object in their place would have,
+	// without those of clusters.
 	index map[string]map[types.NamespacedName]struct{}
-	// unknown are, by namespace, the objects of which it is not known what
-	// follows them.
+	// unknown are, by namespace, the objects whose dependencies are not known.
 	unknown map[string]map[Requirer]struct{}
-	// listed: every object that was there has been expected.
+	// Listed: every existing object has been expected.
 	Listed atomic.Bool
-	// wake has a request of a kind reconciled.
+	// wake triggers the reconcile of a request of a kind.
 	wake map[string]func(types.NamespacedName, Occasion)
-	// steps counts what was gone over, for tests.
+	// steps counts the entries that were visited, for tests.
 	steps int
 }
 
-// NewRequirements knows of no object yet.
+// NewRequirements returns Requirements without any objects.
 func NewRequirements() *Requirements {
 	return &Requirements{
 		required:     map[Requirer]Requirement{},
@@ -129,15 +129,15 @@ func NewRequirements() *Requirements {
 	}
 }
 
-// Register has an interest in a kind's requests.
+// Register sets the function that triggers reconciles of a kind.
 func (r *Requirements) Register(kind string, wake func(types.NamespacedName, Occasion)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wake[kind] = wake
 }
 
-// expect says that resources follow an object, and that it is not known yet
-// which, unless it is.
+// expect records that resources follow an object which are not known yet, unless
+// they are.
 func (r *Requirements) expect(who Requirer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,29 +146,29 @@ func (r *Requirements) expect(who Requirer) {
 	}
 }
 
-// IsUnknown reports whether there is an object of which it is not known whether
-// it requires a dependency. Only objects of its namespace and cluster-scoped ones
-// may.
+// IsUnknown reports whether there is an object that may require a dependency, but
+// whose dependencies are not known. Only objects in its namespace and cluster-scoped
+// ones may require it.
 func (r *Requirements) IsUnknown(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.unknown[key.Namespace]) > 0 || len(r.unknown[""]) > 0
 }
 
-// Set replaces what follows an object, and wakes what is concerned.
+// Set replaces what follows an object, and wakes everything affected.
 func (r *Requirements) Set(who Requirer, now Requirement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, found := r.required[who]
 	if found && (now.Unknown && !before.Unknown || now.equal(&before)) {
-		// What is known stays true until better is known.
+		// What is known stays valid until something newer is known.
 		return
 	}
 	r.change(who, before, now)
 }
 
-// Release ends what follows an object. preserve is what it asks for last; nil
-// when it went without a last word.
+// Release ends what follows an object. preserve is the last value in its spec; nil
+// if the object vanished before it was seen.
 func (r *Requirements) Release(who Requirer, preserve *bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +178,7 @@ func (r *Requirements) Release(who Requirer, preserve *bool) {
 	}
 }
 
-// store keeps what follows an object.
+// store stores what follows an object.
 func (r *Requirements) store(who Requirer, now Requirement) {
 	r.required[who] = now
 	namespace := who.Key.Namespace
@@ -195,7 +195,7 @@ func (r *Requirements) store(who Requirer, now Requirement) {
 	}
 }
 
-// change brings the index up to what follows an object now.
+// change updates the index to what follows an object now.
 func (r *Requirements) change(who Requirer, before, now Requirement) {
 	r.store(who, now)
 	for _, key := range before.Dependencies {
@@ -220,7 +220,7 @@ func (r *Requirements) change(who Requirer, before, now Requirement) {
 	}
 	why := Changed
 	if now.Relearned {
-		// A new process finds out what an earlier one has done already.
+		// A new process learns what an earlier one has already done.
 		why = Relearned
 	}
 	if wake := r.wake[render.DependencyKind]; wake != nil {
@@ -237,8 +237,8 @@ func (d *dependency) keep(cluster string) {
 	d.kept[cluster] = struct{}{}
 }
 
-// With are the dependencies that somebody requires and that have a key of an
-// object, as keysOf makes them.
+// With are the dependencies that somebody requires and that have a key of an object,
+// as KeysOf returns it.
 func (r *Requirements) With(key string) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,7 +255,7 @@ func (r *Requirements) With(key string) []types.NamespacedName {
 	return found
 }
 
-// In are the dependencies in a namespace; all when it is empty.
+// In are the dependencies in a namespace; all if it is empty.
 func (r *Requirements) In(namespace string) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -287,7 +287,7 @@ func (r *Requirements) add(key types.NamespacedName) *dependency {
 	return known
 }
 
-// Forget drops a dependency that nobody requires and that has no Works any more.
+// Forget drops a dependency that nobody requires and that has no Works left.
 func (r *Requirements) Forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -303,12 +303,12 @@ func (r *Requirements) Forget(key types.NamespacedName) {
 	}
 }
 
-// Vouchers says whose permissions count for a cluster. trusted means that
-// nobody's have to be reviewed.
+// Vouchers returns whose permissions apply on a cluster. trusted means that none
+// have to be reviewed.
 type Vouchers func(cluster string) (accounts []types.NamespacedName, trusted bool)
 
-// Vouchers says whose permissions count for a dependency: those of everybody
-// who requires it on the cluster.
+// Vouchers returns whose permissions apply to a dependency: those of everybody who
+// requires it on the cluster.
 func (r *Requirements) Vouchers(key types.NamespacedName) Vouchers {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -329,8 +329,8 @@ func (r *Requirements) Vouchers(key types.NamespacedName) Vouchers {
 	return func(cluster string) ([]types.NamespacedName, bool) { return accounts[cluster], trusted[cluster] }
 }
 
-// Report takes down how a dependency fares, on all its clusters, and wakes those
-// who require it when that has changed.
+// Report records the state of a dependency on all its clusters, and wakes those who
+// require it if that has changed.
 func (r *Requirements) Report(key types.NamespacedName, status *propagationv1alpha1.PropagationStatus, troubles []Trouble) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -349,8 +349,8 @@ func (r *Requirements) Report(key types.NamespacedName, status *propagationv1alp
 	}
 }
 
-// Fares says why a dependency is not everywhere where an object needs it; empty
-// when it is.
+// Fares explains why a dependency is not in place everywhere that an object needs
+// it; empty if it is.
 func (r *Requirements) Fares(who Requirer, key types.NamespacedName, targeted map[string]bool) (reason, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -366,7 +366,7 @@ func (r *Requirements) Fares(who Requirer, key types.NamespacedName, targeted ma
 	if !known.stale && known.generation == known.object.Generation && len(r.required[who].Clusters) == len(targeted) {
 		return "", ""
 	}
-	// What was reported may be about fewer clusters than there are by now.
+	// The report may cover fewer clusters than there are now.
 	for cluster := range targeted {
 		if !known.covers(cluster) {
 			return propagationv1alpha1.ReasonApplying, cluster + ": it has not been looked at there yet"

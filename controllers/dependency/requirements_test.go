@@ -58,8 +58,8 @@ func TestKeysOfDependenciesCanBeReadBack(t *testing.T) {
 	}
 }
 
-// TestRequirementsAreShared: a dependency goes to the clusters of all who
-// require it, is suspended where all are, and is gone with the last of them.
+// TestRequirementsAreShared: a dependency goes to the clusters of all who require
+// it, is suspended where all of them are, and is withdrawn with the last of them.
 func TestRequirementsAreShared(t *testing.T) {
 	woken := []string{}
 	required := NewRequirements()
@@ -111,7 +111,7 @@ func TestRequirementsAreShared(t *testing.T) {
 	}
 }
 
-// asked is what is asked for of a dependency, cluster by cluster.
+// asked is what requirers ask for, by cluster.
 func asked(object *Object) string {
 	observed := &decide.Observed{Spec: object.GetSpec(), Terms: object.Terms}
 	observed.Target()
@@ -137,8 +137,8 @@ func requirerNo(i int) Requirer {
 	return Requirer{Kind: "DirectPropagation", Key: types.NamespacedName{Namespace: "shop", Name: "web-" + strconv.Itoa(i)}}
 }
 
-// manyRequirements has objects that each need a resource of their own on a
-// cluster, and one that all share.
+// manyRequirements has objects on a cluster that each need a resource of their own
+// and one that all share.
 func manyRequirements(count int) *Requirements {
 	required := NewRequirements()
 	for i := range count {
@@ -156,8 +156,8 @@ func requirementNo(i int, cluster string) Requirement {
 	}
 }
 
-// TestRequirementsTakeTheirOwnTime: what is done for one object goes over what
-// that one has to do with, however many others there are.
+// TestRequirementsTakeTheirOwnTime: the work for one object is proportional to what
+// is related to it, however many others there are.
 func TestRequirementsTakeTheirOwnTime(t *testing.T) {
 	few, many := manyRequirements(20), manyRequirements(10000)
 	key := func(n int) types.NamespacedName { return Key(configMapNo(n)) }
@@ -190,8 +190,8 @@ func TestRequirementsTakeTheirOwnTime(t *testing.T) {
 	}
 }
 
-// BenchmarkRequirements changes one of 10,000 objects that others follow, looks
-// at what follows it, and reports.
+// BenchmarkRequirements changes one of 10,000 objects with dependencies, reads its
+// dependencies, and reports.
 func BenchmarkRequirements(b *testing.B) {
 	required, own := manyRequirements(10000), Key(configMapNo(7))
 	for i := 0; b.Loop(); i++ {
@@ -201,8 +201,8 @@ func BenchmarkRequirements(b *testing.B) {
 	}
 }
 
-// TestWhatIsAskedForStaysOnItsClusters: who overwrites or preserves does so on
-// the own clusters, and there for all.
+// TestWhatIsAskedForStaysOnItsClusters: an object that overwrites or preserves does
+// so on its own clusters, and there for all objects.
 func TestWhatIsAskedForStaysOnItsClusters(t *testing.T) {
 	overwrite := propagationv1alpha1.ConflictOverwrite
 	needs := func(resolution propagationv1alpha1.ConflictResolution, preserve bool, clusters ...string) Requirement {
@@ -232,8 +232,8 @@ func TestWhatIsAskedForStaysOnItsClusters(t *testing.T) {
 	}
 }
 
-// TestTheLastWordCounts: who asks to keep a dependency and lets it go in one
-// breath keeps it, where nobody else requires it.
+// TestTheLastWordCounts: an object that asks to keep a dependency and releases it at
+// the same time keeps it where nobody else requires it.
 func TestTheLastWordCounts(t *testing.T) {
 	needs := func(preserve bool, clusters ...string) Requirement {
 		now := Requirement{Dependencies: []types.NamespacedName{settingsKey}, Clusters: map[string]bool{}, Preserve: preserve}
@@ -278,8 +278,8 @@ func TestTheLastWordCounts(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwnNamespaceKeepsADependency: what is not known of an object in one
-// namespace keeps nothing in another.
+// TestOnlyItsOwnNamespaceKeepsADependency: an object with unknown dependencies in
+// one namespace keeps nothing in another.
 func TestOnlyItsOwnNamespaceKeepsADependency(t *testing.T) {
 	elsewhere := Key(configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "bank", Name: "key"})
 	required := NewRequirements()
@@ -298,7 +298,7 @@ func TestOnlyItsOwnNamespaceKeepsADependency(t *testing.T) {
 	}
 }
 
-// TestAnObjectReachesItsOwnNamespace: an interpreter may name what it likes.
+// TestAnObjectReachesItsOwnNamespace: an interpreter may report anything.
 func TestAnObjectReachesItsOwnNamespace(t *testing.T) {
 	reference := func(namespace string) configv1alpha1.DependentObjectReference {
 		return configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: namespace, Name: "key"}
@@ -320,8 +320,8 @@ func TestAnObjectReachesItsOwnNamespace(t *testing.T) {
 	}
 }
 
-// TestAnAccountChangesWhoVouches: whoever requires a dependency for another
-// account has it looked at again.
+// TestAnAccountChangesWhoVouches: a change of the account of a requirer triggers a
+// reconcile of the dependency.
 func TestAnAccountChangesWhoVouches(t *testing.T) {
 	required, woken := NewRequirements(), 0
 	required.Register(render.DependencyKind, func(types.NamespacedName, Occasion) { woken++ })
@@ -335,8 +335,8 @@ func TestAnAccountChangesWhoVouches(t *testing.T) {
 	}
 }
 
-// TestADependencyIsInPlaceOnEveryCluster: more clusters than the status has rows
-// count, and those of which nothing was reported yet.
+// TestADependencyIsInPlaceOnEveryCluster: clusters without a row count too, as do
+// clusters without a report.
 func TestADependencyIsInPlaceOnEveryCluster(t *testing.T) {
 	const count, waiting = propagationv1alpha1.MaxClusterRows + 50, "waiting for the cluster to confirm the current revision"
 	targeted, rows := map[string]bool{}, []propagationv1alpha1.ClusterStatus{}

@@ -14,6 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package legible makes what members, webhooks and policies say fit for people who
-// read it in a terminal.
+// Package legible makes messages of members, webhooks and policies safe and readable
+// in a terminal.
 package legible

@@ -25,18 +25,18 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// MaxNote bounds, in bytes, the message of a condition, the note of an Event and
-// the text of an error in a log. The API takes no longer notes.
+// MaxNote limits, in bytes, the message of a condition, the note of an Event and the
+// text of an error in a log. The API accepts no longer notes.
 const MaxNote = 1024
 
-// escapes matches what a terminal takes for a command rather than for text: ECMA-48
+// escapes matches what a terminal interprets as a command rather than text: ECMA-48
 // control sequences, and strings such as the one that sets the title of a window.
 var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[\\x30-\\x3f]*[\\x20-\\x2f]*[\\x40-\\x7e]|(?:\x1b[\\]PX^_]|[\u009d\u0090\u0098\u009e\u009f])[^\x07\x1b\u009c]*(?:\x07|\x1b\\\\|\u009c)?|\x1b[\\x20-\\x2f]*[\\x30-\\x7e]")
 
-// Text takes out of a message what is no text. Messages of members, of webhooks
-// and of policies may hold anything, and whoever reads them reads them in a
-// terminal: escape sequences, control characters, and format characters, which
-// change the order of what is displayed. Line breaks become spaces.
+// Text removes everything that is not text from a message: escape sequences, control
+// characters, and format characters, which change the order of what is displayed.
+// Messages of members, webhooks and policies may contain anything, and people read
+// them in a terminal. Line breaks become spaces.
 func Text(message string) string {
 	if !strings.ContainsFunc(message, isIllegible) && utf8.ValidString(message) {
 		return message
@@ -55,8 +55,8 @@ func Text(message string) string {
 
 func isIllegible(char rune) bool { return !unicode.IsGraphic(char) }
 
-// Fit makes a message legible and cuts it to a number of bytes, between two
-// characters.
+// Fit makes a message legible and cuts it to a number of bytes, at a character
+// boundary.
 func Fit(message string, limit int) string {
 	const ellipsis = "…"
 	message = Text(message)
@@ -70,7 +70,7 @@ func Fit(message string, limit int) string {
 	return message[:cut] + ellipsis
 }
 
-// ForRow makes a message fit for a row.
+// ForRow makes a message legible and short enough for a row.
 func ForRow(message string) string { return Fit(message, propagationv1alpha1.MaxMessageLength) }
 
 // legibleError is an error with a text that is fit for a log.
@@ -80,7 +80,7 @@ func (e *legibleError) Error() string { return Fit(e.err.Error(), MaxNote) }
 
 func (e *legibleError) Unwrap() error { return e.err }
 
-// Error makes the text of an error fit for a log; nil for nil.
+// Error makes the text of an error fit for a log. It returns nil for nil.
 func Error(err error) error {
 	if err == nil {
 		return nil

@@ -33,13 +33,13 @@ import (
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 )
 
-// compactPrefix begins a compacted payload. It is no JSON, so that a compact
-// Work that somebody tries to write is refused before it leaves the process.
+// compactPrefix begins a compacted payload. It is not JSON, so that an attempt to
+// write a compact Work fails before it leaves the process.
 const compactPrefix = "revision "
 
-// Compact is a cache transform: it replaces the manifest of a Work by its
-// revision and drops what is never read, so that neither payloads nor Secrets
-// sit in memory. Anything but a Work passes unchanged.
+// Compact is a cache transform: it replaces the manifest of a Work with its revision
+// and drops what is never read, so that neither payloads nor Secrets stay in memory.
+// Anything but a Work is returned unchanged.
 func Compact(object any) (any, error) {
 	work, ok := object.(*workv1alpha1.Work)
 	if !ok || isCompact(work) {
@@ -48,7 +48,8 @@ func Compact(object any) (any, error) {
 	work.ManagedFields = nil
 	found := inspection{}
 	if len(work.Spec.Workload.Manifests) == 1 {
-		// A manifest that cannot be read has no revision and so is never right.
+		// A manifest that cannot be read has no revision, and is therefore never
+		// right.
 		found, _ = inspect(work.Spec.Workload.Manifests[0].Raw,
 			work.Namespace, work.Name, work.Labels[workv1alpha2.WorkPermanentIDLabel])
 	}
@@ -62,16 +63,16 @@ func Compact(object any) (any, error) {
 	return work, nil
 }
 
-// share makes the strings of a Work that others have too the same in memory, and
-// its slices no longer than they have to be. Decoding makes each string anew; but
-// there are few names of clusters, conditions and labels, and all Works of an
-// owner have its name and its UID.
+// share interns strings that many Works have in common, and makes slices no longer
+// than necessary. Decoding allocates each string separately, but there are few names
+// of clusters, conditions and labels, and all Works of an owner have its name and
+// UID.
 func share(work *workv1alpha1.Work) {
 	Intern(&work.Kind, &work.APIVersion, &work.Namespace, &work.Name)
 	for _, words := range []map[string]string{work.Labels, work.Annotations} {
 		for key, value := range words {
 			Intern(&key, &value)
-			words[key] = value // the map takes the new key, too
+			words[key] = value // the map stores the new key, too
 		}
 	}
 	work.Finalizers = slices.Clone(work.Finalizers)
@@ -90,31 +91,30 @@ func share(work *workv1alpha1.Work) {
 	}
 }
 
-// Intern makes strings the same in memory that are equal, as long as any of them
-// is kept.
+// Intern makes equal strings share memory, as long as any of them is kept.
 func Intern(words ...*string) {
 	for _, word := range words {
 		*word = unique.Make(*word).Value()
 	}
 }
 
-// Revision is the revision of the manifest of a compact Work; empty when the
-// Work holds anything but one readable manifest.
+// Revision is the revision of the manifest of a compact Work; empty if the Work
+// holds anything but one readable manifest.
 func Revision(work *workv1alpha1.Work) string { return compacted(work, 0) }
 
 // TemplateUID is the UID of the resource that the manifest of a compact Work
 // was rendered from.
 func TemplateUID(work *workv1alpha1.Work) types.UID { return types.UID(compacted(work, 2)) }
 
-// IdentityOf is the identity of the object that a compact Work holds, in the
-// form of Identity; empty when the Work holds anything but one readable manifest.
+// IdentityOf is the identity of the object that a compact Work holds, in the form of
+// Identity; empty if the Work holds anything but one readable manifest.
 func IdentityOf(work *workv1alpha1.Work) string {
 	word := compacted(work, 3)
 	return word[:min(len(word), identityLength)]
 }
 
-// IsIrreplaceable reports whether the object that a compact Work holds must not
-// be deleted in order to be created anew, because it holds data or other objects.
+// IsIrreplaceable reports whether the object in a compact Work must not be deleted
+// and re-created, because it holds data or other objects.
 func IsIrreplaceable(work *workv1alpha1.Work) bool {
 	return hasFlag(work, flagIrreplaceable)
 }
@@ -126,10 +126,9 @@ func hasFlag(work *workv1alpha1.Work, flag string) bool {
 	return strings.Contains(compacted(work, 3)[len(IdentityOf(work)):], flag)
 }
 
-// IsRewritten reports whether a controller of Karmada has written its own
-// manifest into a Work, compact or not. Karmada's namespace synchronization, for
-// one, writes into every Work of the name that it derives, and leaves no other
-// trace.
+// IsRewritten reports whether a controller of Karmada has written its own manifest
+// into a Work, compact or not. Karmada's namespace synchronization, for example,
+// writes into every Work with the name that it derives, and leaves no other trace.
 func IsRewritten(work *workv1alpha1.Work) bool {
 	if isCompact(work) {
 		return hasFlag(work, flagRewritten)
@@ -142,22 +141,22 @@ func IsRewritten(work *workv1alpha1.Work) bool {
 }
 
 // TemplateGeneration is the generation of the resource that the manifest of a
-// compact Work was rendered from; 0 when the kind counts none.
+// compact Work was rendered from; 0 if the kind has none.
 func TemplateGeneration(work *workv1alpha1.Work) int64 {
 	parsed, _ := strconv.ParseInt(compacted(work, 1), 10, 64)
 	return parsed
 }
 
-// Replicas is the number of replicas that the manifest of a compact Work asks for,
-// and whether it asks for any.
+// Replicas is the number of replicas in the manifest of a compact Work, and whether
+// it has that field.
 func Replicas(work *workv1alpha1.Work) (int64, bool) {
 	parsed, err := strconv.ParseInt(compacted(work, 4), 10, 64)
 	return parsed, err == nil
 }
 
-// ReportedGeneration is the generation of the resource that the member's
-// status speaks of, and whether the kind reports one: Deployment, ReplicaSet,
-// DaemonSet and StatefulSet do.
+// ReportedGeneration is the generation of the resource in the member's status, and
+// whether the kind reports one. Deployment, ReplicaSet, DaemonSet and StatefulSet
+// do.
 func ReportedGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
 	reported := generations(status)
 	if reported.ResourceTemplateGeneration == nil {
@@ -166,8 +165,8 @@ func ReportedGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
 	return *reported.ResourceTemplateGeneration, true
 }
 
-// MemberGeneration is the generation of the member's own object that the
-// member's status speaks of, and whether the kind reports one: the same do.
+// MemberGeneration is the generation of the member's own object in the member's
+// status, and whether the kind reports one. The same kinds do.
 func MemberGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
 	reported := generations(status)
 	if reported.Generation == nil {
@@ -182,7 +181,7 @@ type reportedGenerations struct {
 	ResourceTemplateGeneration *int64 `json:"resourceTemplateGeneration,omitempty"`
 }
 
-// generations reads a status; one that cannot be read reports none.
+// generations reads the generations in a status; none if it cannot be read.
 func generations(status *workv1alpha1.ManifestStatus) reportedGenerations {
 	var reported reportedGenerations
 	if status.Status == nil || json.Unmarshal(status.Status.Raw, &reported) != nil {
@@ -191,15 +190,15 @@ func generations(status *workv1alpha1.ManifestStatus) reportedGenerations {
 	return reported
 }
 
-// maxStatus is how large a status that a member reported may be, in bytes, to
-// be kept. What workloads report takes a few hundred.
+// maxStatus is the maximum size, in bytes, of a reported status that is kept. The
+// status of a workload takes a few hundred bytes.
 const maxStatus = 2 << 10
 
-// cutKey is, in a status that was too large to be kept whole, the hash of it.
+// cutKey is the key of the hash in a status that was too large to keep.
 const cutKey = "propagation.karmada-direct.io/cut"
 
-// IsCut reports whether Compact has left the status of a manifest out, or kept an
-// excerpt of it.
+// IsCut reports whether Compact has dropped the status of a manifest, or kept only
+// an excerpt.
 func IsCut(status *workv1alpha1.ManifestStatus) bool {
 	return status.Status != nil && bytes.Contains(status.Status.Raw, []byte(cutKey))
 }
@@ -220,7 +219,7 @@ func compactStatus(status *workv1alpha1.ManifestStatus) {
 	status.Status = &runtime.RawExtension{Raw: raw}
 }
 
-// cutStatus completes what is kept of a status.
+// cutStatus adds the hash and the generations to the excerpt of a status.
 func cutStatus(status *workv1alpha1.ManifestStatus, kept map[string]any, sum string) []byte {
 	kept[cutKey] = sum
 	if generation, reported := ReportedGeneration(status); reported {
@@ -229,7 +228,7 @@ func cutStatus(status *workv1alpha1.ManifestStatus, kept map[string]any, sum str
 	if generation, reported := MemberGeneration(status); reported {
 		kept["generation"] = generation
 	}
-	raw, _ := json.Marshal(kept) // what was decoded, strings and numbers always can be
+	raw, _ := json.Marshal(kept) // decoded values, strings and numbers can always be encoded
 	return raw
 }
 

@@ -45,8 +45,8 @@ func compactRevision(t *testing.T, work *workv1alpha1.Work) string {
 	return render.Revision(copied)
 }
 
-// TestCompactCannotBeWritten: a Work whose payload was dropped must never reach
-// an API server.
+// TestCompactCannotBeWritten checks that a Work without its payload never reaches an
+// API server.
 func TestCompactCannotBeWritten(t *testing.T) {
 	work := workOf(t, parse(t, deployment), target)
 	if _, err := render.Compact(work); err != nil {
@@ -93,7 +93,8 @@ func TestCompactKeepsTheReportedGeneration(t *testing.T) {
 	}
 }
 
-// TestCutStatusKeepsBothGenerations: health depends on them.
+// TestCutStatusKeepsBothGenerations checks the generations, because health depends
+// on them.
 func TestCutStatusKeepsBothGenerations(t *testing.T) {
 	work := workOf(t, parse(t, deployment), target)
 	long := fmt.Sprintf(`{"generation":9,"resourceTemplateGeneration":7,"note":%q}`, strings.Repeat("x", 3<<10))
@@ -169,8 +170,8 @@ func unset(object *unstructured.Unstructured, field, key string) {
 	unstructured.RemoveNestedField(object.Object, "metadata", field, key)
 }
 
-// TestRevisionIsTheSameOnEveryCluster holds live Works, whatever cluster and
-// permanent ID they have, against the revision that they were rendered from.
+// TestRevisionIsTheSameOnEveryCluster compares live Works, whatever their cluster
+// and permanent ID, with the revision that they were rendered from.
 func TestRevisionIsTheSameOnEveryCluster(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		resource := parse(t, deployment)

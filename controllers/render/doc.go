@@ -14,17 +14,17 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package render turns a resource of the control plane into Works. It is the
-// one place where a Work is built, and it is pure: the same input gives the
-// same Work, and a Work that is already right renders to itself.
+// Package render turns a resource of the control plane into Works. It is the only
+// place that builds Works, and it is pure: the same input gives the same Work, and a
+// Work that is already right renders to itself.
 //
-// What a Work must be is dictated by Karmada's execution and status
-// controllers, which act by convention rather than by reference:
+// Karmada's execution and status controllers, which act by convention rather than by
+// reference, dictate what a Work must be:
 //
 //   - its name is names.GenerateWorkName: when an object vanishes from a
 //     member, Karmada finds the Work to re-create it from by that name alone;
 //   - it holds one manifest, because its status keeps one entry;
-//   - it carries Karmada's finalizer from birth, or deleting it would leave the
+//   - it has Karmada's finalizer from the start, or deleting it would leave the
 //     object on the member;
 //   - the manifest is labeled and annotated as Karmada's own binding
 //     controller does, or updates, deletions, drift repair and status
@@ -32,6 +32,6 @@ limitations under the License.
 //   - the manifest is pruned as Karmada's webhook prunes it, or every
 //     comparison with the live Work would find a difference.
 //
-// A cache need not hold payloads: Compact reduces a Work to the revision of
-// its manifest, which is all that is needed to see whether it is right.
+// A cache does not need payloads: Compact reduces a Work to the revision of its
+// manifest, which is enough to see whether the Work is right.
 package render

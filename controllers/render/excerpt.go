@@ -23,7 +23,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// What is kept of a status that is too large says why an object is not healthy.
+// The excerpt of a status that is too large explains why an object is not healthy.
 const (
 	maxKeptConditions = 8
 	maxKeptContainers = 4
@@ -31,8 +31,8 @@ const (
 	maxKeptText = 160
 )
 
-// excerpt takes from a status the few fields that say what is wrong, in the form
-// that they have there: numbers, the phase, conditions and why containers wait.
+// excerpt copies the few fields of a status that explain what is wrong: numbers, the
+// phase, conditions and why containers wait.
 func excerpt(raw []byte) map[string]any {
 	var status map[string]any
 	if err := utiljson.Unmarshal(raw, &status); err != nil {
@@ -57,7 +57,7 @@ func excerpt(raw []byte) map[string]any {
 	return kept
 }
 
-// keep copies texts, no longer than they are needed.
+// keep copies strings, cut to a maximum length.
 func keep(kept, from map[string]any, keys ...string) {
 	for _, key := range keys {
 		if text, ok := from[key].(string); ok && text != "" {
@@ -66,7 +66,7 @@ func keep(kept, from map[string]any, keys ...string) {
 	}
 }
 
-// conditionsIn returns conditions, those first that are not True.
+// conditionsIn returns conditions; those that are not True come first.
 func conditionsIn(status map[string]any) []any {
 	conditions, _ := status["conditions"].([]any)
 	var first, last []any
@@ -84,7 +84,7 @@ func conditionsIn(status map[string]any) []any {
 	return all[:min(len(all), maxKeptConditions)]
 }
 
-// containersIn returns the states of containers that wait or have failed.
+// containersIn returns the states of waiting and failed containers.
 func containersIn(list any) []any {
 	containers, _ := list.([]any)
 	var found []any

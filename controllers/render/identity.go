@@ -34,8 +34,8 @@ import (
 const identityLength = 8
 
 // Identity is a short name of an object within its namespace. The name of a Work
-// does not tell objects apart whose kinds have one name in two groups, nor names
-// that differ in case only.
+// does not distinguish kinds with the same name in two groups, or names that differ
+// only in case.
 func Identity(kind schema.GroupKind, name string) string {
 	sum := sha256.Sum256([]byte(kind.Group + "/" + kind.Kind + "/" + name))
 	return base64.RawURLEncoding.EncodeToString(sum[:identityLength*6/8])
@@ -52,9 +52,8 @@ var irreplaceableKinds = sets.New(
 	schema.GroupKind{Group: "apiextensions.k8s.io", Kind: util.CRDKind},
 )
 
-// isIrreplaceable reports whether an object must not be deleted in order to be
-// created anew. Nobody can say what a custom resource stands for; it may be a
-// database.
+// isIrreplaceable reports whether an object must not be deleted and re-created. It
+// is unknown what a custom resource represents; it may be a database.
 func isIrreplaceable(object *unstructured.Unstructured) bool {
 	kind := object.GroupVersionKind().GroupKind()
 	if irreplaceableKinds.Has(kind) || !isBuiltIn(kind.Group) {

@@ -39,10 +39,10 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// localPrefixes begin the keys of labels and annotations that tools put on an
-// object for the control plane alone. On a member they would mislead: another
-// Argo CD there would take the object for its own and prune it, and a claim of
-// a policy is the control plane's business.
+// localPrefixes are the prefixes of the keys of labels and annotations that tools
+// put on an object only for the control plane. On a member, they would be wrong:
+// another Argo CD there would consider the object its own and prune it, and the
+// claim of a policy only concerns the control plane.
 var localPrefixes = []string{
 	"argocd.argoproj.io/",
 	"kubectl.kubernetes.io/last-applied-configuration",
@@ -50,7 +50,8 @@ var localPrefixes = []string{
 	"clusterpropagationpolicy.karmada.io/",
 }
 
-// Manifest is a resource made ready for members: pruned, stripped, stamped.
+// Manifest is a resource prepared for members: pruned, without local metadata, with
+// Karmada's labels and annotations.
 type Manifest struct {
 	object   *unstructured.Unstructured
 	workName string
@@ -59,18 +60,18 @@ type Manifest struct {
 	Revision string
 }
 
-// NewManifest makes a manifest of a resource read from the control plane, with
-// what a cluster's overrides made of it if there are any. Labels and
-// annotations that begin with one of the prefixes are left out, beside those
-// that never travel. The resource is not changed. It returns an error when the
-// resource does not have the shape of its kind.
+// NewManifest builds a manifest from a resource in the control plane, after any
+// overrides. It omits labels and annotations that begin with one of the prefixes, in
+// addition to those that are never propagated. It does not change the resource. It
+// returns an error if the resource does not have the structure of its kind.
 func NewManifest(resource *unstructured.Unstructured, conflictResolution propagationv1alpha1.ConflictResolution, prefixes ...string) (*Manifest, error) {
 	object := resource.DeepCopy()
 	annotations := withoutLocal(object.GetAnnotations(), prefixes)
 	annotations[workv1alpha2.ResourceTemplateUIDAnnotation] = string(resource.GetUID())
 	annotations[workv1alpha2.ResourceConflictResolutionAnnotation] = resolutionValue(conflictResolution)
 	if generation := resource.GetGeneration(); generation > 0 {
-		// Without it Karmada never collects the status of Deployments and their like.
+		// Without it, Karmada never collects the status of Deployments and similar
+		// kinds.
 		annotations[workv1alpha2.ResourceTemplateGenerationAnnotationKey] = strconv.FormatInt(generation, 10)
 	}
 	labels := withoutLocal(object.GetLabels(), prefixes)
@@ -97,15 +98,15 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 // Kind is the kind of the object.
 func (m *Manifest) Kind() schema.GroupVersionKind { return m.object.GroupVersionKind() }
 
-// TemplateGeneration is the generation of the resource; 0 when the kind counts none.
+// TemplateGeneration is the generation of the resource; 0 if the kind has none.
 func (m *Manifest) TemplateGeneration() int64 {
 	generation, _ := strconv.ParseInt(m.object.GetAnnotations()[workv1alpha2.ResourceTemplateGenerationAnnotationKey], 10, 64)
 	return generation
 }
 
-// HasContentOf reports whether a payload has the same content as the manifest, beside
-// metadata and status, which no generation counts. Of a payload that cannot be read
-// it says that it has not.
+// HasContentOf reports whether a payload has the same content as the manifest, apart
+// from metadata and status, which do not change the generation. It is false for a
+// payload that cannot be read.
 func (m *Manifest) HasContentOf(payload []byte) bool {
 	var other map[string]json.RawMessage
 	if json.Unmarshal(payload, &other) != nil {
@@ -127,7 +128,7 @@ func (m *Manifest) HasContentOf(payload []byte) bool {
 	return compared == len(other)
 }
 
-// isEncoded reports whether a value is what JSON says, in whatever order.
+// isEncoded reports whether JSON encodes a value, in any order of keys.
 func isEncoded(value any, encoded json.RawMessage) bool {
 	own, err := json.Marshal(value)
 	if err != nil || bytes.Equal(own, encoded) {
@@ -141,10 +142,10 @@ func isEncoded(value any, encoded json.RawMessage) bool {
 	return err == nil && bytes.Equal(own, other)
 }
 
-// payload is the manifest as it stands in the Work of one cluster.
+// payload is the manifest in the Work of one cluster.
 func (m *Manifest) payload(workNamespace, permanentID string) ([]byte, error) {
-	// Only labels and annotations differ from cluster to cluster; all else is
-	// shared between the copies and not written to.
+	// Only labels and annotations differ between clusters. The copies share
+	// everything else, which is never changed.
 	object := &unstructured.Unstructured{Object: maps.Clone(m.object.Object)}
 	metadata, _ := m.object.Object["metadata"].(map[string]any)
 	object.Object["metadata"] = maps.Clone(metadata)
@@ -164,13 +165,13 @@ func (m *Manifest) payload(workNamespace, permanentID string) ([]byte, error) {
 	return payload, nil
 }
 
-// inspection is what a payload says about itself.
+// inspection is what can be read from a payload.
 type inspection struct {
-	// revision is the content hash, generation and uid are those of the template.
+	// revision is the content hash. generation and uid are those of the template.
 	revision, generation, uid string
-	// identity names the object; flags are letters, one for each property that holds.
+	// identity names the object. flags has one letter for each property that it has.
 	identity, flags string
-	// replicas is how many replicas the object asks for; empty when it does not say.
+	// replicas is the number of replicas in the object; empty if it has none.
 	replicas string
 }
 
@@ -192,9 +193,9 @@ func (i inspection) words() string {
 	return strings.Join(words, " ")
 }
 
-// inspect reads a payload. What names the Work that holds the manifest is left
-// out of the revision if it is right, so that it is the same on every cluster,
-// and stays in if it is wrong, so that the difference shows.
+// inspect reads a payload. The revision ignores the labels and annotations that name
+// the Work if they are right, so that it is the same on every cluster. It includes
+// them if they are wrong, so that the difference shows.
 func inspect(payload []byte, workNamespace, workName, permanentID string) (inspection, error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(payload, &content); err != nil {
@@ -220,7 +221,7 @@ func inspect(payload []byte, workNamespace, workName, permanentID string) (inspe
 	return found, nil
 }
 
-// identify reads from a payload which object it is and what is special about it.
+// identify determines which object a payload is, and its properties.
 func identify(content, annotations map[string]any) inspection {
 	object := &unstructured.Unstructured{Object: content}
 	found := inspection{identity: Identity(object.GroupVersionKind().GroupKind(), object.GetName())}
@@ -241,9 +242,9 @@ func identify(content, annotations map[string]any) inspection {
 	return found
 }
 
-// isRewritten reports whether a manifest is one that a controller of Karmada makes
-// for itself. All that Karmada makes for a binding, and all that this package makes,
-// says how conflicts are resolved; nothing else does.
+// isRewritten reports whether a controller of Karmada built a manifest for its own
+// purposes. Manifests that Karmada builds for a binding, and manifests of this
+// package, say how conflicts are resolved; no others do.
 func isRewritten(annotations map[string]any) bool {
 	_, named := annotations[workv1alpha2.WorkNameAnnotation]
 	_, rendered := annotations[workv1alpha2.ResourceTemplateUIDAnnotation]
@@ -271,7 +272,7 @@ func hasPrefix(key string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// resolutionValue spells the resolution as Karmada's annotation does.
+// resolutionValue is the value of Karmada's annotation for a resolution.
 func resolutionValue(resolution propagationv1alpha1.ConflictResolution) string {
 	if resolution == propagationv1alpha1.ConflictOverwrite {
 		return workv1alpha2.ResourceConflictResolutionOverwrite

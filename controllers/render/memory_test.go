@@ -32,8 +32,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// BenchmarkCachedWork is what a confirmed Work of a Deployment takes in the
-// cache, each decoded by itself as a watch does: 5,000 Deployments on four
+// BenchmarkCachedWork measures the memory of a confirmed Work of a Deployment in the
+// cache. Each Work is decoded separately, as a watch does: 5,000 Deployments on four
 // clusters.
 func BenchmarkCachedWork(b *testing.B) {
 	const count, clusters = 20000, 4

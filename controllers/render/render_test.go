@@ -44,7 +44,7 @@ var (
 func parse(t testing.TB, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	// As the API server's answers are decoded: whole numbers are int64.
+	// Whole numbers are int64, as in decoded answers of the API server.
 	data, err := yaml.YAMLToJSON([]byte(manifest))
 	if err == nil {
 		err = utiljson.Unmarshal(data, &object.Object)
@@ -101,7 +101,8 @@ spec:
 status: {replicas: 2}
 `
 
-// wanted is what Karmada's conventions make of the deployment above.
+// wanted is the manifest of the Deployment above, according to Karmada's
+// conventions.
 const wanted = `
 apiVersion: apps/v1
 kind: Deployment
@@ -167,8 +168,8 @@ func normalize(t *testing.T, object *unstructured.Unstructured) {
 	}
 }
 
-// TestWebhookChangesNothing sends Works through Karmada's own mutating webhook:
-// what it would change, every comparison with the live Work would find again.
+// TestWebhookChangesNothing sends Works through Karmada's own mutating webhook. If
+// it changed anything, every comparison with the live Work would find a difference.
 func TestWebhookChangesNothing(t *testing.T) {
 	for name, resource := range map[string]string{
 		"Deployment": deployment,
@@ -263,9 +264,9 @@ func TestUpdatedWork(t *testing.T) {
 	}
 }
 
-// TestWhatStaysInTheControlPlane: labels and annotations with a given prefix do
-// not travel, nor do those of tools that act on the control plane. Those that
-// only look like them do.
+// TestWhatStaysInTheControlPlane checks that labels and annotations with a given
+// prefix are not propagated, nor those of tools that act on the control plane. Those
+// that only look similar are.
 func TestWhatStaysInTheControlPlane(t *testing.T) {
 	resource := parse(t, `
 apiVersion: v1
@@ -310,8 +311,8 @@ metadata:
 	}
 }
 
-// TestAppliedOverridesAreRecorded: the record follows what is applied, and is
-// gone with it; what others have put on the Work stays.
+// TestAppliedOverridesAreRecorded checks that the record follows what is applied,
+// and that what others have put on the Work stays.
 func TestAppliedOverridesAreRecorded(t *testing.T) {
 	resource := parse(t, deployment)
 	record := map[string]string{"policy.karmada.io/applied-overrides": "[]"}
@@ -330,9 +331,9 @@ func TestAppliedOverridesAreRecorded(t *testing.T) {
 	}
 }
 
-// TestSupersedes: a Work remembers that the cluster may have the object of a
-// deleted resource until the cluster has confirmed one of the resource that was
-// created under its name since. An update of the same resource changes nothing.
+// TestSupersedes checks that a Work records that the cluster may have the object of
+// a deleted resource, until the cluster has confirmed its successor. An update of
+// the same resource changes nothing.
 func TestSupersedes(t *testing.T) {
 	lived := func(manifest, uid string) *unstructured.Unstructured {
 		resource := parse(t, manifest)

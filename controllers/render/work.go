@@ -45,12 +45,12 @@ type Owner struct {
 	UID       types.UID
 }
 
-// DependencyKind is the kind of what owns the Works of a dependency: nothing that
-// is stored, but what the objects that require the resource have in common. It is
-// reconciled like an object that names the resource and all clusters of all who
-// require it, so everything that is true of a named resource is true of one that
-// follows. It lives as long as somebody requires it, and its Works keep it from
-// being forgotten over a restart.
+// DependencyKind is the kind of the owner of the Works of a dependency. It is not
+// stored anywhere: it combines what the objects that require the resource have in
+// common. It is reconciled like an object that names the resource and all clusters
+// of all objects that require it, so everything that is true of a named resource is
+// true of a dependency. It exists as long as an object requires it, and its Works
+// preserve it over a restart.
 const DependencyKind = "Dependency"
 
 // Key is the namespace and name of the owner.
@@ -58,21 +58,21 @@ func (o Owner) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 }
 
-// Follows reports whether the owner is a dependency. Whoever names a resource goes
-// before those whom it only follows.
+// Follows reports whether the owner is a dependency. An object that names a resource
+// has priority over objects that it only follows.
 func (o Owner) Follows() bool { return o.Kind == DependencyKind }
 
-// Target is what the Work of one cluster has of its own.
+// Target is what is specific to the Work of one cluster.
 type Target struct {
 	// Cluster is the name of the Karmada Cluster.
 	Cluster string
-	// ConflictResolution is what the owner asks for.
+	// ConflictResolution is the value in the spec of the owner.
 	ConflictResolution propagationv1alpha1.ConflictResolution
-	// Suspend stops Karmada from applying the manifest.
+	// Suspend prevents Karmada from applying the manifest.
 	Suspend bool
 	// Preserve keeps the object on the member when the Work is deleted.
 	Preserve bool
-	// ReadySince is since when the cluster is Ready, RFC 3339.
+	// ReadySince is when the cluster became Ready, RFC 3339.
 	ReadySince string
 	// Overrides records the override policies that were applied for the cluster,
 	// as annotations.
@@ -87,23 +87,22 @@ func WorkKey(cluster, kind, namespace, name string) types.NamespacedName {
 	}
 }
 
-// NewWork builds the Work of a cluster that has none yet.
+// NewWork builds the Work for a cluster that has none yet.
 func (m *Manifest) NewWork(owner Owner, target Target) (*workv1alpha1.Work, error) {
 	work := &workv1alpha1.Work{}
 	work.Name = m.workName
 	work.Namespace = names.GenerateExecutionSpaceName(target.Cluster)
-	// Karmada's webhook would give one at random too; given here, the manifest
-	// can carry it from the start, as the webhook wants it to.
+	// Karmada's webhook would also set a random one. If it is set here, the manifest
+	// can have it from the start, as the webhook requires.
 	permanentID := uuid.NewString()
 	work.Labels = map[string]string{workv1alpha2.WorkPermanentIDLabel: permanentID}
 	Claim(work, owner, target)
 	return work, m.fill(work, target)
 }
 
-// UpdatedWork builds what a live Work should become. What others put on its
-// metadata stays. confirmed is the revision that the cluster is known to run,
-// which the Work remembers while the new one is on its way. live may be
-// compact; it is not changed.
+// UpdatedWork builds what a live Work should become. Metadata that others have added
+// stays. confirmed is the revision that the cluster is known to run, which the Work
+// records while the new one is on its way. live may be compact; it is not changed.
 func (m *Manifest) UpdatedWork(live *workv1alpha1.Work, owner Owner, target Target, confirmed string) (*workv1alpha1.Work, error) {
 	work := &workv1alpha1.Work{ObjectMeta: *live.ObjectMeta.DeepCopy()}
 	work.ManagedFields = nil
@@ -120,14 +119,14 @@ func (m *Manifest) UpdatedWork(live *workv1alpha1.Work, owner Owner, target Targ
 	return work, m.fill(work, target)
 }
 
-// supersede notes on a Work that the cluster may still have the object of an
-// earlier life of the resource, until the cluster has confirmed one of this life.
+// supersede notes on a Work that the cluster may still have the object of a deleted
+// resource with the same name, until the cluster has confirmed the new one.
 func (m *Manifest) supersede(work, live *workv1alpha1.Work) {
 	before, confirmed := TemplateUID(live), work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation]
 	now := m.object.GetAnnotations()[workv1alpha2.ResourceTemplateUIDAnnotation]
 	switch {
 	case before == "":
-		// Nobody knows what the Work held.
+		// It is unknown what the Work held.
 	case string(before) != now:
 		value := string(before)
 		if IsIrreplaceable(live) || strings.HasSuffix(work.Annotations[propagationv1alpha1.SupersedesAnnotation], flagIrreplaceable) {
@@ -139,9 +138,9 @@ func (m *Manifest) supersede(work, live *workv1alpha1.Work) {
 	}
 }
 
-// Supersedes reports whether the cluster may have an object of an earlier life of
-// the resource that a compact Work holds, and whether it may be deleted in order
-// to create the new one.
+// Supersedes reports whether the cluster may have the object of a deleted
+// predecessor of the resource in a compact Work, and whether that object may be
+// deleted in order to create the new one.
 func Supersedes(work *workv1alpha1.Work) (supersedes, replaceable bool) {
 	value := work.Annotations[propagationv1alpha1.SupersedesAnnotation]
 	if value == "" || strings.TrimSuffix(value, flagIrreplaceable) == string(TemplateUID(work)) {
@@ -158,8 +157,8 @@ func (m *Manifest) fill(work *workv1alpha1.Work, target Target) error {
 	}
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: payload}}}
 	if target.Suspend || ptr.Deref(work.Spec.SuspendDispatching, false) {
-		// nil and false mean the same; which of the two stands is left alone
-		// unless suspension itself changes.
+		// nil and false mean the same. The value only changes if the suspension
+		// itself changes.
 		work.Spec.SuspendDispatching = &target.Suspend
 	}
 	if target.Preserve {
@@ -168,9 +167,9 @@ func (m *Manifest) fill(work *workv1alpha1.Work, target Target) error {
 	return nil
 }
 
-// Nudged is a suspendDispatching that differs from that of a Work and does not
-// suspend. Only a new generation makes Karmada attempt a Work afresh that it has
-// backed off from, and nil and false mean the same.
+// Nudged is a value of suspendDispatching that differs from that of a Work and does
+// not suspend it. Only a new generation makes Karmada attempt a Work again while it
+// backs off, and nil and false mean the same.
 func Nudged(work *workv1alpha1.Work) *bool {
 	if work.Spec.SuspendDispatching == nil {
 		return ptr.To(false)
@@ -178,7 +177,7 @@ func Nudged(work *workv1alpha1.Work) *bool {
 	return nil
 }
 
-// Claim puts on the metadata of a Work what belongs there.
+// Claim sets the metadata of a Work.
 func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
 	if work.Labels == nil {
 		work.Labels = map[string]string{}
@@ -200,8 +199,8 @@ func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
 	}
 }
 
-// IsClaimed tells whether the metadata of a Work is what Claim would make it.
-// Since when the cluster is Ready does not count: that changes by itself.
+// IsClaimed reports whether the metadata of a Work is what Claim would set. The time
+// since which the cluster is Ready does not count, because it changes by itself.
 func IsClaimed(work *workv1alpha1.Work, owner Owner, target Target) bool {
 	for key, value := range claimAnnotations(owner, target) {
 		if work.Annotations[key] != value {
@@ -217,12 +216,12 @@ func IsClaimed(work *workv1alpha1.Work, owner Owner, target Target) bool {
 		slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer)
 }
 
-// overrideRecords are the annotations by which a Work says, as Karmada's do,
-// which override policies were applied to it.
+// overrideRecords are the annotations that record, as on Karmada's own Works, which
+// override policies were applied.
 var overrideRecords = []string{util.AppliedOverrides, util.AppliedClusterOverrides}
 
-// Overrides are the annotations by which a Work says which override policies were
-// applied to it.
+// Overrides are the annotations of a Work that record which override policies were
+// applied.
 func Overrides(work metav1.Object) map[string]string {
 	found := map[string]string{}
 	for _, key := range overrideRecords {
@@ -245,8 +244,8 @@ func claimAnnotations(owner Owner, target Target) map[string]string {
 	return annotations
 }
 
-// OwnerOf reads from a Work who owns it; the zero Owner when its metadata
-// does not name one.
+// OwnerOf reads the owner of a Work from its metadata; the zero Owner if the
+// metadata does not name one.
 func OwnerOf(work metav1.Object) Owner {
 	annotations := work.GetAnnotations()
 	return Owner{
@@ -257,9 +256,9 @@ func OwnerOf(work metav1.Object) Owner {
 	}
 }
 
-// Renders reports whether a Work, not compact, holds what NewManifest makes of
-// the resource with this UID, and nobody else does: a policy's binding leaves its
-// mark on the manifest too, and whatever Karmada makes for itself lacks the
+// Renders reports whether a Work that is not compact holds what NewManifest, and
+// nothing else, builds from the resource with this UID. A policy's binding marks the
+// manifest too, and manifests that Karmada builds for its own purposes lack the
 // annotation about conflicts.
 func Renders(work *workv1alpha1.Work, resource types.UID) bool {
 	if len(work.Spec.Workload.Manifests) != 1 {
@@ -278,13 +277,13 @@ func Renders(work *workv1alpha1.Work, resource types.UID) bool {
 		manifest.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] == ""
 }
 
-// IsExecutionSpace reports whether Karmada keeps a namespace for the Works of a
+// IsExecutionSpace reports whether a namespace is the execution namespace of a
 // cluster.
 func IsExecutionSpace(namespace string) bool {
 	return strings.HasPrefix(namespace, names.ExecutionSpacePrefix)
 }
 
-// ClusterOf is the cluster that the Works of a namespace are for.
+// ClusterOf is the cluster of an execution namespace.
 func ClusterOf(namespace string) string {
 	return strings.TrimPrefix(namespace, names.ExecutionSpacePrefix)
 }

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package legibletest holds messages to what package legible promises.
+// Package legibletest checks messages against what package legible guarantees.
 package legibletest
 
 import (
@@ -25,7 +25,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Hostile draws what a member, a webhook or a policy may say.
+// Hostile draws a message that a member, a webhook or a policy may return.
 func Hostile() *rapid.Generator[string] {
 	piece := rapid.OneOf(
 		rapid.StringN(0, 50, 200), rapid.StringN(300, 2000, 4000),
@@ -38,7 +38,7 @@ func Hostile() *rapid.Generator[string] {
 	return rapid.Map(rapid.SliceOfN(piece, 1, 6), func(pieces []string) string { return strings.Join(pieces, "") })
 }
 
-// Check fails when a message is not fit for a status, an Event or a log.
+// Check fails if a message is not fit for a status, an Event or a log.
 func Check(t rapid.TB, where, message string, limit int) {
 	t.Helper()
 	if len(message) > limit || !utf8.ValidString(message) {
