@@ -63,7 +63,7 @@ image: ## Build the image for all platforms as an OCI archive, bin/image.tar, wi
 
 .PHONY: chart
 chart: ## Package the chart as bin/direct-propagation-<version>.tgz.
-	"$$(go -C hack/fleet run . build | tail -1)/helm" package charts/direct-propagation --destination bin
+	"$$(go -C hack/fleet run . build helm | tail -1)/helm" package charts/direct-propagation --destination bin
 
 ##@ Check
 
@@ -91,7 +91,7 @@ test-unit: ## Run the tests that need no server, with the race detector.
 test-integration: ## Run the tests against a real API server and etcd; the first run builds them from source.
 	@# On a busy machine, an API server takes longer to start than the default of 20 s.
 	KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=$${KUBEBUILDER_CONTROLPLANE_START_TIMEOUT:-2m} \
-	KUBEBUILDER_ASSETS="$$(go -C hack/fleet run . build | tail -1)" \
+	KUBEBUILDER_ASSETS="$$(go -C hack/fleet run . build components | tail -1)" \
 		go test -tags integration -timeout 20m $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./docs/...
 
 .PHONY: e2e
@@ -130,8 +130,11 @@ bench-short: ## Check the ratios and counts of the benchmark with small sizes. T
 
 .PHONY: demo
 demo: ## Start a fleet and the controller on this machine, and show what the controller does.
-	hack/demo.sh
+	@echo "This starts Karmada with two member clusters as processes on this machine, starts the controller,"
+	@echo "propagates a Deployment and leaves everything running. It takes about half a minute."
+	@echo "If nothing is compiled yet, it first compiles the demo, Karmada, Kubernetes and etcd, which takes 10 to 20 minutes on 2 cores."
+	@go run ./hack/demo
 
 .PHONY: demo-down
 demo-down: ## Stop the demo's fleet and remove its state.
-	hack/demo.sh down
+	@go run ./hack/demo down

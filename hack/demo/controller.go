@@ -57,11 +57,35 @@ func (f *fleet) controllerLog() string {
 	return filepath.Join(f.dir, "logs", "controller-manager.log")
 }
 
-// buildController builds the program, in the fleet's folder: whatever is built
-// elsewhere while the demo runs does not disturb it. The flags are those of
-// "go run", so that nothing is compiled twice.
-func (f *fleet) buildController(ctx context.Context) error {
-	return machine.BuildController(ctx, f.root, filepath.Join(f.root, f.controllerProgram()))
+// compileController starts to compile the controller. The caller waits for the
+// end in useController. The flags for the compiler are those of "go run", so that
+// nothing is compiled twice.
+func (f *fleet) compileController(ctx context.Context) {
+	compiled := make(chan error, 1)
+	f.compiled = compiled
+	go func() { compiled <- machine.BuildController(ctx, f.root, f.compiledController(), "-ldflags=-s -w") }()
+}
+
+func (f *fleet) compiledController() string {
+	return filepath.Join(f.root, "bin", "demo", "controller-manager")
+}
+
+// useController waits for the compiled controller and copies it to the fleet's
+// folder: whatever is built elsewhere while the demo runs does not disturb it.
+func (f *fleet) useController() error {
+	if err := <-f.compiled; err != nil {
+		return err
+	}
+	program, err := os.ReadFile(f.compiledController())
+	if err != nil {
+		return fmt.Errorf("reading the controller: %w", err)
+	}
+	// Renaming does not disturb one that runs.
+	beside := f.controllerProgram() + ".new"
+	if err := os.WriteFile(beside, program, 0o755); err != nil {
+		return fmt.Errorf("copying the controller: %w", err)
+	}
+	return os.Rename(beside, f.controllerProgram())
 }
 
 // installCRDs has the program install the kinds that it serves.

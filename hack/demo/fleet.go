@@ -40,6 +40,8 @@ type fleet struct {
 	dir  string
 	// running is known once the fleet program is built.
 	running *machine.Fleet
+	// compiled gets the result of compiling the controller.
+	compiled <-chan error
 }
 
 func (f *fleet) kubeconfig(cluster string) string {

@@ -47,7 +47,7 @@ func run() error {
 
 func newCommand() *cobra.Command {
 	name := "demo"
-	// The repository's root is where this is started from, see hack/demo.sh.
+	// The repository's root is where this is started from, see the Makefile.
 	fleetOf := func() (*fleet, error) {
 		root, err := os.Getwd()
 		if err != nil {
@@ -56,7 +56,7 @@ func newCommand() *cobra.Command {
 		return &fleet{name: name, root: root, dir: filepath.Join(".fleet", name)}, nil
 	}
 	root := &cobra.Command{
-		Use:           "demo.sh",
+		Use:           "demo",
 		Short:         "Show on this machine what Karmada Direct does",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,

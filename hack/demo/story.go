@@ -67,7 +67,11 @@ func tell(ctx context.Context, fleet *fleet, out *printer) error {
 				"      The first time, their programs are compiled, which takes minutes; from then on they are kept.",
 			s.bringUp,
 		},
-		{"Build the controller", "One program, built from this working tree.", s.buildController},
+		{
+			"Build the controller",
+			"One program, built from this working tree while the fleet starts.",
+			func(context.Context) error { return s.useController() },
+		},
 		{
 			"Install the kind DirectPropagation",
 			"It belongs on Karmada's API server, beside the resources that it propagates.",
@@ -90,6 +94,10 @@ func tell(ctx context.Context, fleet *fleet, out *printer) error {
 		},
 		{"Ask the members themselves", "What they run must be what the rows said.", s.ask},
 	}
+	// A fleet that starts mostly waits, and the linker uses one core.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.compileController(ctx)
 	out.steps = len(steps)
 	for _, step := range steps {
 		out.begin(step.title, step.why)

@@ -17,18 +17,18 @@ limitations under the License.
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -44,97 +44,6 @@ type builds struct {
 	fleet  Build
 	argoCD *Build // nil for a fleet without it
 }
-
-// recipe is one `go build`: a module beside this program, and what is made of
-// it.
-type recipe struct {
-	module   string   // folder below hack/fleet
-	packages []string // each becomes a program of its folder's name
-	shows    string   // what the user sees while it is built
-	ldflags  []string // -X values
-	patch    patch
-	// links are names by which the module's program is called besides its own.
-	links []string
-	// manifests are files of a module, to be installed into API servers.
-	manifestsOf string
-	manifests   []string
-}
-
-// patch changes one place in a file of a module, where there is no flag for it.
-type patch struct {
-	module, file, old, new string
-}
-
-const (
-	karmadaModule = "github.com/karmada-io/karmada"
-	argoCDModule  = "github.com/argoproj/argo-cd/v3"
-)
-
-// fleetRecipes make what every fleet runs.
-var fleetRecipes = []recipe{
-	{
-		module:   "components",
-		packages: []string{".", "./" + programKarmadaAggregated},
-		shows:    "etcd, Kubernetes and Karmada",
-		links: []string{
-			programEtcd, programKubeAPIServer, programKubeControllerManager, programKubeScheduler, programKubectl,
-			programKarmadaControllerManager, programKarmadaScheduler, programKarmadaWebhook, programKarmadaAgent, programKarmadactl,
-		},
-		manifestsOf: karmadaModule,
-		manifests: []string{
-			"charts/karmada/_crds/bases",
-			"charts/karmada/_crds/patches",
-			"artifacts/deploy/webhook-configuration.yaml",
-			"artifacts/deploy/admin-clusterrole-aggregation.yaml",
-			"artifacts/deploy/cluster-proxy-admin-rbac.yaml",
-		},
-		ldflags: []string{
-			// Without them the servers call themselves v0.0.0-master, and
-			// clients that look at the version misjudge them.
-			"k8s.io/component-base/version.gitVersion={k8s.io/kubernetes}",
-			"k8s.io/component-base/version.gitMajor=1",
-			"k8s.io/component-base/version.gitMinor={k8s.io/kubernetes minor}",
-			"k8s.io/component-base/version.gitTreeState=clean",
-			"github.com/karmada-io/karmada/pkg/version.gitVersion={github.com/karmada-io/karmada}",
-			"github.com/karmada-io/karmada/pkg/version.gitTreeState=clean",
-		},
-	},
-	{module: "kwok", packages: []string{"."}, shows: "kwok"},
-	{
-		module:   "helm",
-		packages: []string{"helm.sh/helm/v3/cmd/helm"},
-		shows:    "helm",
-		ldflags: []string{
-			// What it says it is, and which Kubernetes charts are rendered for
-			// when there is none to ask.
-			"helm.sh/helm/v3/internal/version.version={helm.sh/helm/v3}",
-			"helm.sh/helm/v3/internal/version.metadata=",
-			"helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
-			"helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor={k8s.io/client-go minor}",
-			"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor=1",
-			"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor={k8s.io/client-go minor}",
-		},
-	},
-}
-
-// argoCDRecipes make what a fleet with Argo CD runs besides.
-var argoCDRecipes = []recipe{{
-	module:   "argocd",
-	packages: []string{"."},
-	shows:    "Argo CD",
-	ldflags: []string{
-		"github.com/argoproj/argo-cd/v3/common.version={github.com/argoproj/argo-cd/v3}",
-		"github.com/argoproj/argo-cd/v3/common.gitTreeState=clean",
-	},
-	// Its metrics are served on every address of the machine, whatever the flags.
-	patch: patch{
-		module: argoCDModule, file: "controller/appcontroller.go",
-		old: `"0.0.0.0:%d"`, new: `"` + loopback + `:%d"`,
-	},
-	links:       []string{programArgoCDController, programArgoCDRepoServer},
-	manifestsOf: argoCDModule,
-	manifests:   []string{"manifests/crds/application-crd.yaml", "manifests/crds/appproject-crd.yaml"},
-}}
 
 // cacheRoot is the folder of everything that outlives a fleet.
 func cacheRoot() (string, error) {
@@ -162,8 +71,8 @@ func ensureAllBuilt(ctx context.Context, config Config, out *progress) (builds, 
 	return builds{fleet: fleet, argoCD: &argoCD}, err
 }
 
-// ensureBuilt builds by recipes, unless the same sources were built before. Two
-// that ask at once build once.
+// ensureBuilt builds by recipes, unless the same sources were built before, and
+// returns one folder with all that they make.
 func ensureBuilt(ctx context.Context, recipes []recipe, out *progress) (Build, error) {
 	sources, err := sourceDir()
 	if err != nil {
@@ -173,12 +82,55 @@ func ensureBuilt(ctx context.Context, recipes []recipe, out *progress) (Build, e
 	if err != nil {
 		return Build{}, err
 	}
-	hash, err := hashSources(sources, recipes)
+	made := make([]Build, len(recipes))
+	for i, r := range recipes {
+		if made[i], err = r.ensureBuilt(ctx, sources, root, out); err != nil {
+			return Build{}, err
+		}
+	}
+	if len(made) == 1 {
+		return made[0], nil
+	}
+	return combine(ctx, root, made)
+}
+
+// ensureBuilt builds by one recipe.
+func (r recipe) ensureBuilt(ctx context.Context, sources, root string, out *progress) (Build, error) {
+	hash, err := r.hash(sources)
 	if err != nil {
 		return Build{}, err
 	}
-	b := newBuild(filepath.Join(root, hash))
-	if _, err := os.Stat(b.Dir); err == nil {
+	return makeOnce(ctx, filepath.Join(root, r.name+"-"+hash), func(b, partial Build) error {
+		out.println("Building %s into %s.", r.shows, b.Dir)
+		out.println("This takes minutes the first time. Later runs reuse the result.")
+		if err := r.build(ctx, sources, partial, out); err != nil {
+			return fmt.Errorf("building %s: %w", r.shows, err)
+		}
+		return nil
+	})
+}
+
+// combine makes a folder with links to everything in other builds.
+func combine(ctx context.Context, root string, made []Build) (Build, error) {
+	hash := sha256.New()
+	for _, b := range made {
+		fmt.Fprintln(hash, b.Dir)
+	}
+	return makeOnce(ctx, filepath.Join(root, "all-"+shortHash(hash)), func(_, partial Build) error {
+		for _, b := range made {
+			if err := errors.Join(linkTree(b.Bin, partial.Bin), linkTree(b.Manifests, partial.Manifests)); err != nil {
+				return fmt.Errorf("linking the programs: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// makeOnce makes a folder beside the place where it belongs and then moves it
+// there, so that what is there is always whole. Two that ask at once make it once.
+func makeOnce(ctx context.Context, dir string, fill func(b, partial Build) error) (Build, error) {
+	b := newBuild(dir)
+	if b.isWhole() {
 		return b, nil
 	}
 	lock, err := lockFile(ctx, b.Dir+".lock")
@@ -186,34 +138,34 @@ func ensureBuilt(ctx context.Context, recipes []recipe, out *progress) (Build, e
 		return Build{}, err
 	}
 	defer lock.release()
-	if _, err := os.Stat(b.Dir); err == nil {
-		return b, nil // somebody else built it while this one waited
+	if b.isWhole() {
+		return b, nil // somebody else made it while this one waited
 	}
-	return b, b.make(ctx, sources, recipes, out)
+	partial := newBuild(b.Dir + ".partial")
+	// Of a build that was interrupted, or whose parts are gone.
+	if err := errors.Join(os.RemoveAll(partial.Dir), os.RemoveAll(b.Dir)); err != nil {
+		return Build{}, fmt.Errorf("clearing an unfinished build: %w", err)
+	}
+	if err := os.MkdirAll(partial.Bin, 0o755); err != nil {
+		return Build{}, fmt.Errorf("making the folder of programs: %w", err)
+	}
+	if err := fill(b, partial); err != nil {
+		return Build{}, err
+	}
+	return b, os.Rename(partial.Dir, b.Dir)
 }
 
 func newBuild(dir string) Build {
 	return Build{Dir: dir, Bin: filepath.Join(dir, "bin"), Manifests: filepath.Join(dir, "manifests")}
 }
 
-// make builds everything beside the place where it belongs and then moves it
-// there, so that what is there is always whole.
-func (b Build) make(ctx context.Context, sources string, recipes []recipe, out *progress) error {
-	partial := newBuild(b.Dir + ".partial")
-	if err := os.RemoveAll(partial.Dir); err != nil { // of a build that was interrupted
-		return fmt.Errorf("clearing an unfinished build: %w", err)
-	}
-	if err := os.MkdirAll(partial.Bin, 0o755); err != nil {
-		return fmt.Errorf("making the folder of programs: %w", err)
-	}
-	out.println("Building programs of a fleet into %s.", b.Bin)
-	out.println("That takes some minutes the first time, and none from then on.")
-	for _, r := range recipes {
-		if err := r.build(ctx, sources, partial, out); err != nil {
-			return fmt.Errorf("building %s: %w", r.shows, err)
-		}
-	}
-	return os.Rename(partial.Dir, b.Dir)
+// isWhole reports whether the build is there, and all programs that it links to.
+func (b Build) isWhole() bool {
+	programs, err := os.ReadDir(b.Bin)
+	return err == nil && !slices.ContainsFunc(programs, func(program fs.DirEntry) bool {
+		_, err := os.Stat(filepath.Join(b.Bin, program.Name()))
+		return err != nil
+	})
 }
 
 // build carries a recipe out.
@@ -266,68 +218,6 @@ func (r recipe) finish(ctx context.Context, dir string, b Build) error {
 	return nil
 }
 
-// apply copies a module to a folder with the change in it, and returns the
-// go.mod file by which the module in dir is built with the copy.
-func (p patch) apply(ctx context.Context, dir, to string) (modfile string, err error) {
-	if output, err := goCommand(ctx, dir, "mod", "download", p.module).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("downloading module %s: %w\n%s", p.module, err, output)
-	}
-	from, err := goList(ctx, dir, "{{.Dir}}", p.module)
-	if err != nil {
-		return "", err
-	}
-	copied := filepath.Join(to, "module")
-	if err := copyTree(from, copied); err != nil {
-		return "", fmt.Errorf("copying module %s: %w", p.module, err)
-	}
-	file := filepath.Join(copied, p.file)
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("patching module %s: %w", p.module, err)
-	}
-	if count := bytes.Count(content, []byte(p.old)); count != 1 {
-		return "", fmt.Errorf("patching module %s: %s has %s %d times, not once", p.module, p.file, p.old, count)
-	}
-	if err := writeFile(file, bytes.Replace(content, []byte(p.old), []byte(p.new), 1), 0o644); err != nil {
-		return "", fmt.Errorf("patching module %s: %w", p.module, err)
-	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		if err := copyTree(filepath.Join(dir, name), filepath.Join(to, name)); err != nil {
-			return "", fmt.Errorf("patching module %s: %w", p.module, err)
-		}
-	}
-	modfile = filepath.Join(to, "go.mod")
-	output, err := goCommand(ctx, dir, "mod", "edit", "-replace="+p.module+"="+copied, modfile).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("patching module %s: %w\n%s", p.module, err, output)
-	}
-	return modfile, nil
-}
-
-// placeholder stands in an -X value for the version of a module, or for the
-// minor part of it.
-var placeholder = regexp.MustCompile(`\{([^ }]+)( minor)?\}`)
-
-// linkerFlags fills the versions of the module's requirements into the -X
-// values. Symbols for debuggers are left out: they double the size.
-func (r recipe) linkerFlags(ctx context.Context, dir string) (string, error) {
-	flags := "-s -w"
-	for _, value := range r.ldflags {
-		for _, match := range placeholder.FindAllStringSubmatch(value, -1) {
-			version, err := goList(ctx, dir, "{{.Version}}", match[1])
-			if err != nil {
-				return "", err
-			}
-			if match[2] != "" {
-				version = strings.Split(version, ".")[1]
-			}
-			value = strings.ReplaceAll(value, match[0], version)
-		}
-		flags += " -X " + value
-	}
-	return flags, nil
-}
-
 // goList asks for a property of a module.
 func goList(ctx context.Context, dir, format, module string) (string, error) {
 	cmd := goCommand(ctx, dir, "list", "-mod=readonly", "-m", "-f", format, module)
@@ -375,25 +265,51 @@ func sourceDir() (string, error) {
 	return "", fmt.Errorf("finding hack/fleet: %s is not in a checkout of the repository", cwd)
 }
 
-// hashSources names a build after all that goes into it.
-func hashSources(sources string, recipes []recipe) (string, error) {
+// hash names a build after all that goes into it.
+func (r recipe) hash(sources string) (string, error) {
 	hash := sha256.New()
-	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, recipes)
-	for _, r := range recipes {
-		root := os.DirFS(filepath.Join(sources, r.module))
-		err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			data, err := fs.ReadFile(root, path)
-			fmt.Fprintf(hash, "%s/%s %d\n%s", r.module, path, len(data), data)
+	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, r)
+	root := os.DirFS(filepath.Join(sources, r.module))
+	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !r.readsFile(path) {
 			return err
-		})
-		if err != nil {
-			return "", fmt.Errorf("reading the sources of %s: %w", r.shows, err)
+		}
+		data, err := fs.ReadFile(root, path)
+		fmt.Fprintf(hash, "%s/%s %d\n%s", r.module, path, len(data), data)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading the sources of %s: %w", r.shows, err)
+	}
+	return shortHash(hash), nil
+}
+
+// readsFile reports whether a file of the recipe's module matters to what is
+// built: of a module whose own packages are not, only the versions do.
+func (r recipe) readsFile(path string) bool {
+	return strings.HasPrefix(r.packages[0], ".") || path == "go.mod" || path == "go.sum"
+}
+
+func shortHash(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil))[:16] }
+
+// linkTree makes a link in one folder for every entry of another, if there is one.
+func linkTree(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
+			return err
 		}
 	}
-	return hex.EncodeToString(hash.Sum(nil))[:16], nil
+	return nil
 }
 
 // copyTree copies a file or a folder.

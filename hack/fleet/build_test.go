@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,15 +45,15 @@ func TestBuildOutputKeepsTheErrors(t *testing.T) {
 	}
 }
 
-func TestHashSourcesFollowsEveryFile(t *testing.T) {
-	sources := t.TempDir()
+func TestHashFollowsEveryFileThatMatters(t *testing.T) {
+	sources := filepath.Join(t.TempDir(), "hack", "fleet")
 	write := func(path, content string) {
 		if err := writeFile(filepath.Join(sources, path), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hash := func() string {
-		h, err := hashSources(sources, fleetRecipes)
+	hash := func(r recipe) string {
+		h, err := r.hash(sources)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,23 +61,77 @@ func TestHashSourcesFollowsEveryFile(t *testing.T) {
 	}
 	write("components/go.mod", "module a")
 	write("components/sub/main.go", "package main")
-	write("kwok/go.mod", "module b")
-	write("helm/go.mod", "module c")
-	first := hash()
-	if hash() != first {
+	write("../chart/go.mod", "module b")
+	write("../chart/chart_test.go", "package chart_test")
+	first, helm := hash(componentsRecipe), hash(helmRecipe)
+	if hash(componentsRecipe) != first {
 		t.Error("the hash changes by itself")
 	}
 	write("components/sub/main.go", "package main // changed")
-	second := hash()
+	second := hash(componentsRecipe)
 	if second == first {
 		t.Error("the hash does not see a change of a file")
 	}
-	if err := os.Remove(filepath.Join(sources, "kwok/go.mod")); err != nil {
+	if err := os.Remove(filepath.Join(sources, "components/sub/main.go")); err != nil {
 		t.Fatal(err)
 	}
-	if hash() == second {
+	if hash(componentsRecipe) == second {
 		t.Error("the hash does not see that a file is gone")
 	}
+	write("../chart/chart_test.go", "package chart_test // changed")
+	if hash(helmRecipe) != helm {
+		t.Error("the hash of a program from elsewhere follows files that are not built")
+	}
+	write("../chart/go.mod", "module b // changed")
+	if hash(helmRecipe) == helm {
+		t.Error("the hash does not see a change of a version")
+	}
+}
+
+func TestCombineLinksEveryBuild(t *testing.T) {
+	root := t.TempDir()
+	made := []Build{newBuild(filepath.Join(root, "a")), newBuild(filepath.Join(root, "b"))}
+	for _, path := range []string{made[0].Bin + "/one", made[0].Manifests + "/folder/one.yaml", made[1].Bin + "/two"} {
+		if err := writeFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := combine(t.Context(), root, made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{all.Bin + "/one", all.Bin + "/two", all.Manifests + "/folder/one.yaml"} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.RemoveAll(made[1].Dir); err != nil {
+		t.Fatal(err)
+	}
+	if all.isWhole() {
+		t.Error("it is whole although what it links to is gone")
+	}
+}
+
+func TestFindRecipes(t *testing.T) {
+	for _, test := range []struct{ names, want []string }{
+		{nil, []string{"components", "kwok"}},
+		{[]string{"helm", "components"}, []string{"helm", "components"}},
+	} {
+		recipes, err := findRecipes(test.names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, r := range recipes {
+			found = append(found, r.name)
+		}
+		if !slices.Equal(found, test.want) {
+			t.Errorf("for %v: %v, want %v", test.names, found, test.want)
+		}
+	}
+	_, err := findRecipes([]string{"kubelet"})
+	checkError(t, err, `"kubelet" cannot be built`)
 }
 
 func TestPatchAppliesOnceOrNotAtAll(t *testing.T) {

@@ -84,16 +84,21 @@ func (f *fleetFlags) folder() (string, error) {
 
 func newBuildCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "build",
-		Short: "Compile the programs of a fleet and print their folder",
-		Long: `Compile the programs of a fleet, unless that was done before, and print the
-folder that holds them as the only line on standard output. "fleet up" does the
-same first. The folder has etcd, kube-apiserver and kubectl by these names, as
-controller-runtime's envtest wants them.`,
-		Example: `  export KUBEBUILDER_ASSETS=$(fleet build)`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			built, err := ensureBuilt(cmd.Context(), fleetRecipes, newProgress(os.Stderr))
+		Use:   "build [components|kwok|helm|argocd]...",
+		Short: "Compile programs and print their folder",
+		Long: `Compile programs, unless that was done before, and print the folder that holds
+them as the only line on standard output. Without arguments, these are the
+programs of a fleet, components and kwok; "fleet up" does the same first. Each
+part is compiled and kept on its own. The components include etcd, kube-apiserver
+and kubectl under these names, as controller-runtime's envtest expects.`,
+		Example: `  export KUBEBUILDER_ASSETS=$(fleet build components)
+  $(fleet build helm)/helm version`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			recipes, err := findRecipes(names)
+			if err != nil {
+				return err
+			}
+			built, err := ensureBuilt(cmd.Context(), recipes, newProgress(os.Stderr))
 			if err != nil {
 				return err
 			}

@@ -68,6 +68,37 @@ check_tidy() {
   done < <(files '*go.mod')
 }
 
+# pins prints "<module> <version>" for every requirement of a module, or what
+# replaces it.
+pins() {
+  awk '
+    { sub(/^(require|replace) /, ""); sub(/^\t/, "") }
+    $2 ~ /^v/ && !($1 in pin) { pin[$1] = $2 }
+    $2 == "=>" && $4 ~ /^v/ { pin[$1] = $4 }
+    END { for (module in pin) print module, pin[module] }' "$1/go.mod" | LC_ALL=C sort
+}
+
+# The tests run the controller against the servers of a fleet, so both are built
+# from the same versions of Kubernetes and Karmada. This also has the compiler do
+# the work once.
+check_pins() {
+  local dir differences
+  for dir in hack/fleet/components hack/fleet/kwok; do
+    echo "${dir}"
+    differences=$(LC_ALL=C join <(pins .) <(pins "${dir}") |
+      grep -E '^(k8s\.io|sigs\.k8s\.io|github\.com/karmada-io|go\.etcd\.io)/' | awk '$2 != $3' || true)
+    while read -r module ours theirs; do
+      [[ -z ${module} ]] || fail "${module} is ${ours} in go.mod and ${theirs} in ${dir}/go.mod: use one version"
+    done <<<"${differences}"
+  done
+  # Kubernetes itself is v1 where its libraries are v0.
+  local servers libraries
+  servers=$(pins hack/fleet/components | sed -n 's|^k8s\.io/kubernetes v1\.||p')
+  libraries=$(pins . | sed -n 's|^k8s\.io/api v0\.||p')
+  [[ ${servers} == "${libraries}" ]] ||
+    fail "k8s.io/api is v0.${libraries} in go.mod and k8s.io/kubernetes v1.${servers} in hack/fleet/components/go.mod: use one release"
+}
+
 # Only for the root module: golangci-lint runs the same analyzers on every module,
 # while go vet would first analyze all of Kubernetes for hack/fleet, which takes 15
 # minutes with an empty cache.
@@ -115,6 +146,8 @@ step "scripts"
 check_scripts
 step "go mod tidy, every module"
 check_tidy
+step "versions of Kubernetes and Karmada agree"
+check_pins
 step "go vet"
 check_vet
 step "golangci-lint, every module"

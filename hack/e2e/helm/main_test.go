@@ -33,7 +33,9 @@ var (
 	bed     *testbed.Bed
 	karmada client.Client
 	// host is the cluster that the chart is installed into.
-	host    client.WithWatch
+	host client.WithWatch
+	// helm3 is the path of Helm 3, which most releases are made with.
+	helm3   string
 	members = []*testbed.Member{{Name: "member1", Mode: "push"}, {Name: "member2", Mode: "pull"}}
 )
 
@@ -45,7 +47,8 @@ func TestMain(m *testing.M) {
 		if host, err = bed.Connect("host"); err != nil {
 			return fmt.Errorf("the fleet needs a host cluster (fleet up --host): %w", err)
 		}
-		return nil
+		helm3, err = bed.Fleet.BuildTool(context.Background(), "helm")
+		return err
 	})
 }
 

@@ -86,7 +86,7 @@ func newRelease(t *testing.T) *release {
 			events, _ := r.run("kubectl", "get", "all,events")
 			t.Logf("namespace %s of the host cluster:\n%s", r.namespace, events)
 		}
-		if _, err := r.run("helm", "uninstall", r.name, "--ignore-not-found", "--wait"); err != nil {
+		if _, err := r.run(helm3, "uninstall", r.name, "--ignore-not-found", "--wait"); err != nil {
 			t.Error(err)
 		}
 		if err := host.Delete(context.Background(), namespace); err != nil {
@@ -139,7 +139,7 @@ func run(t *testing.T, program string, arguments ...string) (string, error) {
 // helm runs helm and returns what it prints.
 func (r *release) helm(arguments ...string) string {
 	r.t.Helper()
-	printed, err := r.run("helm", arguments...)
+	printed, err := r.run(helm3, arguments...)
 	if err != nil {
 		r.t.Fatal(err)
 	}

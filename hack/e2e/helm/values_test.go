@@ -37,7 +37,7 @@ func TestWrongValues(t *testing.T) {
 		"image.registry=":        "say which registry has the image",
 		"karmada.preset=custom":  "say in karmada.kubeconfigSecret.name which Secret holds the kubeconfig of the Karmada API server",
 	} {
-		printed, err := r.run("helm", "install", r.name, chartFolder(), "--set", "image.registry="+registry, "--set", value)
+		printed, err := r.run(helm3, "install", r.name, chartFolder(), "--set", "image.registry="+registry, "--set", value)
 		if err == nil || !strings.Contains(printed, want) {
 			t.Errorf("with %s helm printed\n%swithout %q", value, printed, want)
 		}
@@ -53,7 +53,7 @@ func TestEverythingFromARegistry(t *testing.T) {
 	r := newRelease(t)
 	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))
 	archive := t.TempDir()
-	printed, err := run(t, "helm", "package", chartFolder(), "--destination", archive)
+	printed, err := run(t, helm3, "package", chartFolder(), "--destination", archive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestEverythingFromARegistry(t *testing.T) {
 		t.Fatalf("helm package made %v: %s", packages, printed)
 	}
 	repository := "oci://" + startRegistry(t) + "/charts"
-	if printed, err := run(t, "helm", "push", packages[0], repository, "--plain-http"); err != nil || !strings.Contains(printed, "Digest: sha256:") {
+	if printed, err := run(t, helm3, "push", packages[0], repository, "--plain-http"); err != nil || !strings.Contains(printed, "Digest: sha256:") {
 		t.Fatalf("helm push printed %s, %v", printed, err)
 	}
 	pulled := t.TempDir()

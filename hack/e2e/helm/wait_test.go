@@ -60,7 +60,7 @@ func TestHelmsOwnWaiter(t *testing.T) {
 	r.installs(chartFolder())
 	r.startsOne()
 
-	for program, waits := range map[string]bool{helm4: true, bed.Fleet.Tool("helm"): false} {
+	for program, waits := range map[string]bool{helm4: true, helm3: false} {
 		deploysWith(t, program, waits, chart)
 	}
 }

@@ -190,5 +190,20 @@ func (f *Fleet) GuardLog() string { return f.Program + "-guard.log" }
 // host, or a member.
 func (f *Fleet) Kubeconfig(plane string) string { return filepath.Join(f.Dir, plane+".kubeconfig") }
 
+// BuildTool compiles a program that fleets do not run, such as helm, and returns
+// its path.
+func (f *Fleet) BuildTool(ctx context.Context, name string) (string, error) {
+	command := exec.CommandContext(ctx, f.Program, "build", name)
+	command.Dir = filepath.Dir(f.Program)
+	folder, err := command.Output()
+	if err != nil {
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			err = fmt.Errorf("%w\n%s", err, exit.Stderr)
+		}
+		return "", fmt.Errorf("building %s: %w", name, err)
+	}
+	return filepath.Join(strings.TrimSpace(string(folder)), name), nil
+}
+
 // Tool is the path of a program of the fleet, such as kubectl.
 func (f *Fleet) Tool(name string) string { return filepath.Join(f.State.Bin, name) }
