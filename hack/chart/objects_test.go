@@ -181,7 +181,7 @@ extraObjects:
 	if notes := render(t).notes; !strings.Contains(notes, `"helm uninstall" ends the controller and nothing else`) {
 		t.Errorf("the notes do not tell what uninstall leaves:\n%s", notes)
 	}
-	if notes := render(t, "crds.install=none").notes; !strings.Contains(notes, "apply --server-side -f crds.yaml") {
+	if notes := render(t, "crds.install=none").notes; !strings.Contains(notes, "apply --server-side -f apis/crds") {
 		t.Errorf("the notes do not tell how to install the CRDs:\n%s", notes)
 	}
 }

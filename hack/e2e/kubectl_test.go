@@ -151,8 +151,7 @@ spec:
 	ns.kubectl("", "get", "dp", "settings", "--output=jsonpath={.spec.clusters[*].name}").prints("member1")
 }
 
-// What is installed by kubectl is the same as what the program installs, in one
-// file or by kustomize.
+// What kubectl installs from a file is the same as what it installs by kustomize.
 func TestKubectlInstalls(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

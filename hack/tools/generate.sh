@@ -93,9 +93,6 @@ install() {
   {
     echo "# Generated from apis/crds. Belongs on the Karmada API server, never on its host cluster."
     cat apis/crds/*.yaml
-  } >"${dir}/crds.yaml"
-  {
-    cat "${dir}/crds.yaml"
     local part
     for part in controller propagated account users; do
       echo "---"
