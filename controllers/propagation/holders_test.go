@@ -114,6 +114,44 @@ func TestTakenOverBeforeTheDeletion(t *testing.T) {
 	}
 }
 
+// A Work that changes before its deletion, because Karmada reports on it, is deleted
+// all the same, without waiting for the cache.
+func TestDeletionDoesNotWaitForTheCache(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	reported := map[string]bool{}
+	b.refuse = func(write string) error {
+		if !strings.HasPrefix(write, "delete") || reported[write] {
+			return nil
+		}
+		reported[write] = true
+		for _, work := range b.works(t) {
+			work.Annotations["reported"] = write
+			if err := b.server.Update(t.Context(), &work); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nil
+	}
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	b.writes = nil
+	if err := b.reconcile(t); err != nil {
+		t.Fatal(err)
+	}
+	for _, work := range b.works(t) {
+		if work.DeletionTimestamp == nil {
+			t.Errorf("Work %s is not deleted", work.Namespace)
+		}
+	}
+	if attempts := words(b.writes, "delete"); attempts != 4 {
+		t.Errorf("%d attempts for two Works, each of which has changed once: %q", attempts, b.writes)
+	}
+}
+
 // A Work that another controller of Karmada writes into is not ours any more, even
 // if nothing but the manifest says so.
 func TestRewrittenWorkIsGivenUp(t *testing.T) {

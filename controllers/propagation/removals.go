@@ -27,6 +27,7 @@ import (
 	"github.com/karmada-io/karmada/pkg/util"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,14 +68,33 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 	if err := r.ledger.Deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
-	// The resourceVersion, because a policy's binding takes a Work over without
-	// changing its UID.
-	if err := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion}); err != nil {
+	if err := r.deleteOurs(ctx, work); err != nil {
 		r.ledger.Gone(observed.Owner.UID, work)
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
 	r.ended(ctx, "delete", work, removal.Why)
 	return nil
+}
+
+// deleteOurs deletes a Work as it was observed. The resourceVersion has to match,
+// because a policy's binding takes a Work over without changing its UID. A cache
+// that is behind would have the deletion rejected again and again: after a
+// conflict, the Work is read, and deleted if it is still what it was to us.
+func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work) error {
+	conflict := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion})
+	if !apierrors.IsConflict(conflict) || render.HoldsNamespace(work) {
+		// What is in the Namespace was read at this very resourceVersion.
+		return conflict //nolint:wrapcheck // the caller says what was deleted
+	}
+	current := &workv1alpha1.Work{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), current); err != nil {
+		return err //nolint:wrapcheck // the caller says what was deleted
+	}
+	if current.UID != work.UID || decide.TakenOver(current) != "" || render.OwnerOf(current) != render.OwnerOf(work) ||
+		ptr.Deref(current.Spec.PreserveResourcesOnDeletion, false) != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+		return conflict //nolint:wrapcheck // the caller says what was deleted
+	}
+	return r.Client.Delete(ctx, current, client.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion}) //nolint:wrapcheck // the caller says what was deleted
 }
 
 // synchronizedNamespace returns the Namespace that a Work holds if Karmada puts it

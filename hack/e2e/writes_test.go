@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -189,17 +190,23 @@ func TestWritesAreCounted(t *testing.T) {
 // tookWrites compares what was written with what may have been.
 func (ns *Namespace) tookWrites(what string, written []testbed.Write, want map[string]int) {
 	ns.T.Helper()
-	got, ofObject := map[string]int{}, 0
+	got, ofObject, rejected := map[string]int{}, 0, 0
 	for _, call := range written {
-		switch call.Resource {
-		case "directpropagations", "directpropagations/status":
+		switch {
+		case call.Resource == "directpropagations", call.Resource == "directpropagations/status":
 			ofObject++
+		case call.Status == http.StatusConflict:
+			// Karmada reported on the Work in this very moment.
+			rejected++
 		default:
 			got[call.Verb+" "+call.Resource]++
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		ns.T.Errorf("to %s took %v, want %v:\n%s", what, got, want, testbed.Listing(written))
+	}
+	if rejected > 2 {
+		ns.T.Errorf("to %s, %d writes were rejected, more than one for each Work:\n%s", what, rejected, testbed.Listing(written))
 	}
 	most := 0
 	if len(want) > 0 {
