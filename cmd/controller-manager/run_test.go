@@ -289,7 +289,7 @@ func TestTokenIsOfTheAccountRotatesAndIsRevoked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "holds a token that never ends; delete it"; !strings.Contains(printed, want) {
+	if want := "holds a token that never expires; delete it"; !strings.Contains(printed, want) {
 		t.Errorf("it printed\n%swithout %q", printed, want)
 	}
 	first, err := readClaims(output + "-token")

@@ -55,7 +55,7 @@ func TestKubeconfigIsRenewed(t *testing.T) {
 		}
 		return nil
 	})
-	if want := "The kubeconfig has changed; ending"; !strings.Contains(running.printed(), want) {
+	if want := "The kubeconfig has changed; exiting"; !strings.Contains(running.printed(), want) {
 		t.Errorf("it did not print %q:\n%s", want, running.printed())
 	}
 	// The first identity is worth nothing from now on.
