@@ -1,5 +1,5 @@
 // Tests of the chart, with Helm, the Pod Security Standards and Prometheus'
-// parser as libraries.
+// parser as libraries. hack/fleet builds the helm command from this module too.
 module github.com/karmada-direct/karmada-direct/hack/chart
 
 go 1.26
