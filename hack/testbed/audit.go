@@ -128,16 +128,12 @@ func (a *Audit) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	written := describe(verb, request.URL.Path, body)
 	spring := a.arrived(written)
 	if spring == nil {
-		recorded := &statusRecorder{ResponseWriter: response}
-		a.upstream.ServeHTTP(recorded, request)
-		a.note(written, recorded.status)
+		a.upstream.ServeHTTP(a.recorder(response, written), request)
 		return
 	}
 	if spring.Forward {
 		// Whoever sent it dies now; the write must not die with it.
-		recorded := &statusRecorder{ResponseWriter: &nowhere{header: http.Header{}}}
-		a.upstream.ServeHTTP(recorded, request.WithContext(context.WithoutCancel(request.Context())))
-		a.note(written, recorded.status)
+		a.upstream.ServeHTTP(a.recorder(&nowhere{header: http.Header{}}, written), request.WithContext(context.WithoutCancel(request.Context())))
 	}
 	spring.Spring()
 	close(spring.sprung)
@@ -195,20 +191,28 @@ func (a *Audit) Since(moment time.Time, keep func(Write) bool) []Write {
 	})
 }
 
-// statusRecorder remembers how a request was answered.
-type statusRecorder struct {
+// recorder returns a response that records a write as soon as its answer is known.
+func (a *Audit) recorder(response http.ResponseWriter, written Write) http.ResponseWriter {
+	return &recorder{ResponseWriter: response, answered: func(status int) { a.note(written, status) }}
+}
+
+// recorder calls answered before anybody gets the answer: who has it finds the write
+// in the record.
+type recorder struct {
 	http.ResponseWriter
-	status int
+	answered func(status int)
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (r *statusRecorder) WriteHeader(status int) {
-	r.status = status
+func (r *recorder) WriteHeader(status int) {
+	if status >= http.StatusOK { // what comes before is not yet the answer
+		r.answered(status)
+	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap lets the reverse proxy flush.
-func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // nowhere takes an answer that nobody gets.
 type nowhere struct{ header http.Header }

@@ -33,7 +33,7 @@ import (
 // writes reached it.
 func auditOf(t *testing.T) (audit *Audit, reached chan string) {
 	t.Helper()
-	reached = make(chan string, 9)
+	reached = make(chan string, 500)
 	upstream := httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		_, _ = io.Copy(io.Discard, request.Body)
 		if request.Method != http.MethodGet {
@@ -94,6 +94,20 @@ func TestAuditRecordsWrites(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the writes are %q, want %q", got, want)
+	}
+}
+
+// Whoever has the answer to a write finds the write in the record.
+func TestAuditRecordsBeforeItAnswers(t *testing.T) {
+	t.Parallel()
+	audit, _ := auditOf(t)
+	for sent := 1; sent <= 300; sent++ {
+		if err := send(t, audit, http.MethodPatch, works+"/web/status", "{}"); err != nil {
+			t.Fatal(err)
+		}
+		if recorded := len(audit.Since(time.Time{}, nil)); recorded != sent {
+			t.Fatalf("%d writes are answered and %d are recorded", sent, recorded)
+		}
 	}
 }
 
