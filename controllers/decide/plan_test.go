@@ -40,111 +40,123 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
+// What plans are made of.
+var (
+	one, two = []string{"member1"}, []string{"member1", "member2"}
+	lost     = Cluster{Exists: true, ReadySince: since}
+	regained = Cluster{Exists: true, Ready: true, ReadySince: "2026-01-01T11:00:00Z"}
+)
+
+func fresh(work *workv1alpha1.Work) { work.CreationTimestamp = metav1.NewTime(now.Add(-time.Second)) }
+
+func preserve(work *workv1alpha1.Work) { work.Spec.PreserveResourcesOnDeletion = ptr.To(true) }
+
+func withFinalizer(work *workv1alpha1.Work) {
+	work.Finalizers = []string{util.ExecutionControllerFinalizer}
+}
+
+// planCases are scenes, each with the steps that it takes.
+var planCases = map[string]struct {
+	observed *Observed
+	want     []string
+}{
+	"nothing is there yet":              {scene(two, func(o *Observed) { o.HasFinalizer = false }), []string{"add the finalizer", "create member1", "create member2"}},
+	"all is right":                      {scene(two, on("member1", isConfirmed, isHealthy), on("member2", isConfirmed)), nil},
+	"written, not confirmed":            {scene(one, on("member1")), nil},
+	"the resource changed":              {scene(two, on("member1", isConfirmed, revision(older)), on("member2", isConfirmed)), []string{"reset and update member1"}},
+	"changed before the first attempt":  {scene(one, on("member1", revision(older))), []string{"update member1"}},
+	"the payload was edited by hand":    {scene(one, on("member1", isConfirmed, revision(""))), []string{"reset and update member1"}},
+	"our label was removed by hand":     {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Labels = nil })), []string{"update member1"}},
+	"Karmada's finalizer was removed":   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Finalizers = nil })), []string{"update member1"}},
+	"the Work is deleted by hand":       {scene(one, on("member1", isConfirmed, terminating(now))), nil},
+	"a True of an older attempt":        {scene(one, on("member1", conditions(applied))), []string{"reset member1"}},
+	"a True of an unknown attempt":      {scene(one, on("member1", conditions(applied, dispatched))), []string{"reset and nudge member1"}},
+	"reset, and then nothing written":   {scene(one, on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
+	"contact regained, not confirmed":   {scene(one, cluster("member1", regained), on("member1")), []string{"nudge member1"}},
+	"contact regained, confirmed":       {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
+	"contact regained, suspended":       {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+	"no contact, the resource changed":  {scene(one, cluster("member1", lost), on("member1", isConfirmed, revision(older))), []string{"reset and update member1"}},
+	"a fresh refusal":                   {scene(one, on("member1", conditions(dispatched, metav1.Condition{Type: failed.Type, Status: failed.Status, LastTransitionTime: metav1.NewTime(now)}))), []string{"look again in 2s"}},
+	"suspension begins":                 {scene(one, suspended, on("member1", isConfirmed)), []string{"update member1"}},
+	"suspension ends":                   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), []string{"update member1"}},
+	"preservation begins":               {scene(one, preserving, on("member1", isConfirmed)), []string{"update member1"}},
+	"cluster not registered":            {scene(one, cluster("member1", Cluster{})), nil},
+	"cluster terminating":               {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})), nil},
+	"cluster terminating, stale Work":   {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true}), on("member1", revision(older))), nil},
+	"kind not enabled there":            {scene(two, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), []string{"create member2"}},
+	"enablement not known":              {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIUnknown})), []string{"create member1"}},
+	"deleted by somebody else":          {scene(two, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), []string{"create member2", "look again in 2s"}},
+	"deleted by somebody else long ago": {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Hour)} }), []string{"create member1"}},
+	"overrides that fail": {scene(two, func(o *Observed) {
+		o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "OverrideFailed"}}
+	}), []string{"create member2"}},
+	"an interpreter that fails": {scene(two, func(o *Observed) {
+		o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "RenderFailed", Retry: now.Add(30 * time.Second)}}
+	}), []string{"create member2", "look again in 30s"}},
+	"a cluster of its own":                      {scene(two, on("member1"), on("member2"), func(o *Observed) { o.Resource.Renderings = map[string]*Rendering{"member1": {Revision: older}} }), []string{"update member1"}},
+	"somebody else holds it":                    {scene(two, func(o *Observed) { o.Holders["member1"] = "ResourceBinding shop/web-deployment" }), []string{"create member2", "look again in 3s"}},
+	"cluster taken off the list":                {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
+	"taken off, and preserved":                  {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},
+	"taken off before it settled":               {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
+	"taken off, out of reach":                   {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", lost)), []string{"delete member2"}},
+	"resource missing":                          {scene(two, problem(Problem{}), on("member1", isConfirmed)), nil},
+	"resource missing, cluster removed":         {scene(one, problem(Problem{}), on("member1", isConfirmed), on("member2", isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
+	"kind unknown":                              {scene(one, problem(Problem{Poll: KindPoll}), on("member1")), []string{"look again in 15s"}},
+	"deleting":                                  {scene(nil, deleting, on("member1", isHealthy), cluster("member1", readyCluster)), []string{"delete member1"}},
+	"deleting, under way":                       {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), nil},
+	"deleting, contact regained":                {scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
+	"deleting, contact lost before":             {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", regained)), []string{"look again in 10s"}},
+	"deleting, by a clock that is behind":       {scene(nil, deleting, on("member1", terminating(now.Add(-20*time.Second))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
+	"vanished":                                  {scene(nil, deleting, func(o *Observed) { o.Vanished = true; o.HasFinalizer = false }, on("member1", isHealthy, preserve), cluster("member1", readyCluster)), []string{"delete member1"}},
+	"deleting, done":                            {scene(nil, deleting), []string{"remove the finalizer"}},
+	"deleting, without our finalizer":           {scene(nil, deleting, func(o *Observed) { o.HasFinalizer = false }), nil},
+	"deleting, out of reach":                    {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", lost)), nil},
+	"deleting, cluster gone":                    {scene(nil, deleting, on("member1", terminating(now))), []string{"remove the finalizer"}},
+	"deleting, abandoned":                       {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost)), []string{"remove the finalizer", "abandon member1"}},
+	"abandoned, but one is in reach":            {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost), on("member2", terminating(now)), cluster("member2", readyCluster)), nil},
+	"preserved, and it hangs":                   {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+	"preserved, by a clock that is behind":      {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-4*time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+	"preserved, and not hanging yet":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", readyCluster)), []string{"look again in 3s"}},
+	"preserved, the cluster out of reach":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour))), cluster("member1", lost)), nil},
+	"preserved, nudged a moment ago":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
+	"preserved, by a clock that is ahead":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+	"preserved, nudged by a clock behind":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
+	"preserved, nudged, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-releaseTime))+endingMark)), cluster("member1", readyCluster)), []string{"release member1"}},
+	"preserved, retried before the deletion":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), attempted(1, now.Add(-time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+	"deleted by hand, contact regained":         {scene(one, cluster("member1", regained), on("member1", terminating(now.Add(-90*time.Minute)))), []string{"nudge the deletion on member1"}},
+	"refused a while ago":                       {scene(one, on("member1", isRefused)), []string{"nudge member1"}},
+	"refused, retried a moment ago":             {scene(one, on("member1", isRefused, attempted(2, now.Add(-time.Second)))), []string{"look again in 44s"}},
+	"refused, retried many times":               {scene(one, on("member1", isRefused, attempted(50, now.Add(-time.Minute)))), []string{"look again in 4m0s"}},
+	"refused, retried and due":                  {scene(one, on("member1", isRefused, attempted(50, now.Add(-5*time.Minute)))), []string{"nudge member1"}},
+	"refused anew after a retry":                {scene(one, on("member1", refusedAt(now.Add(-3*time.Second)), attempted(50, now.Add(-time.Minute)))), []string{"look again in 2s"}},
+	"refused by a clock that is ahead":          {scene(one, on("member1", refusedAt(now.Add(time.Hour)), attempted(1, now.Add(-10*time.Second)))), []string{"look again in 5s"}},
+	"refused, the cluster out of reach":         {scene(one, cluster("member1", lost), on("member1", isRefused)), nil},
+	"refused, suspended":                        {scene(one, suspended, on("member1", isRefused, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+	"a retry is asked for":                      {scene(one, asking("now"), on("member1", isRefused, attempted(50, now))), []string{"nudge member1"}},
+	"a retry was asked for and made":            {scene(one, asking("now"), on("member1", isRefused, attempted(2, now.Add(-time.Second)), annotated(propagationv1alpha1.RetryAnnotation, "now"))), []string{"look again in 44s"}},
+	"a retry is asked for, all is right":        {scene(one, asking("now"), on("member1", isConfirmed)), nil},
+	"re-created on the member":                  {scene(one, on("member1", isRecreated)), []string{"nudge member1"}},
+	"re-created, nudged a moment ago":           {scene(one, on("member1", isRecreated, attempted(1, now.Add(-time.Second)))), []string{"look again in 14s"}},
+	"another object of that name":               {scene(one, on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"delete member1"}},
+	"the same object in another group":          {scene(one, ofUID("u1"), on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"reset and update member1"}},
+	"created anew, and the cluster refuses it":  {scene(one, ofUID("u2"), on("member1", isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"delete member1"}},
+	"created anew, refused, to be preserved":    {scene(one, preserving, ofUID("u2"), on("member1", preserve, isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"preserve=false and delete member1"}},
+	"created anew, refused for another reason":  {scene(one, ofUID("u2"), on("member1", isRefused, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
+	"created anew, the new one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here+"!"), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
+	"created anew, the old one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1!"))), []string{"nudge member1"}},
+	"created anew, and confirmed":               {scene(one, ofUID("u2"), on("member1", isConfirmed, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"mark superseded on member1"}},
+	"invalid, and not created anew":             {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here))), []string{"nudge member1"}},
+	"created anew, the cluster is out of reach": {scene(one, cluster("member1", lost), ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), nil},
+	"a Namespace that Karmada takes over":       {scene(one, func(o *Observed) { o.Resource.ClaimedBy = namespaceSynchronization }, on("member1", isConfirmed, isHealthy)), []string{"delete member1"}},
+	"refused by the API server":                 {scene(two, setback("member1", "write "+current+"  1", now.Add(time.Second))), []string{"create member2", "look again in 1s"}},
+	"refused by the API server, and due":        {scene(two, setback("member1", "write "+current+"  1", now)), []string{"create member1", "create member2"}},
+	"refused by the API server, then changed":   {scene(one, setback("member1", "write "+older+"  1", now.Add(time.Second))), []string{"create member1"}},
+	"a removal that was refused":                {scene(nil, deleting, on("member1", isHealthy), on("member2", isHealthy), cluster("member1", readyCluster), cluster("member2", readyCluster), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"delete member2", "look again in 1s"}},
+	"a refused removal, the cluster gone":       {scene(nil, deleting, on("member1", isHealthy), cluster("member1", Cluster{}), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"look again in 1s"}},
+}
+
 func TestNewPlan(t *testing.T) {
-	one, two := []string{"member1"}, []string{"member1", "member2"}
-	lost := Cluster{Exists: true, ReadySince: since}
-	regained := Cluster{Exists: true, Ready: true, ReadySince: "2026-01-01T11:00:00Z"}
-	fresh := func(work *workv1alpha1.Work) { work.CreationTimestamp = metav1.NewTime(now.Add(-time.Second)) }
-	preserve := func(work *workv1alpha1.Work) { work.Spec.PreserveResourcesOnDeletion = ptr.To(true) }
-	withFinalizer := func(work *workv1alpha1.Work) { work.Finalizers = []string{util.ExecutionControllerFinalizer} }
-	for name, tc := range map[string]struct {
-		observed *Observed
-		want     []string
-	}{
-		"nothing is there yet":              {scene(two, func(o *Observed) { o.HasFinalizer = false }), []string{"add the finalizer", "create member1", "create member2"}},
-		"all is right":                      {scene(two, on("member1", isConfirmed, isHealthy), on("member2", isConfirmed)), nil},
-		"written, not confirmed":            {scene(one, on("member1")), nil},
-		"the resource changed":              {scene(two, on("member1", isConfirmed, revision(older)), on("member2", isConfirmed)), []string{"reset and update member1"}},
-		"changed before the first attempt":  {scene(one, on("member1", revision(older))), []string{"update member1"}},
-		"the payload was edited by hand":    {scene(one, on("member1", isConfirmed, revision(""))), []string{"reset and update member1"}},
-		"our label was removed by hand":     {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Labels = nil })), []string{"update member1"}},
-		"Karmada's finalizer was removed":   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Finalizers = nil })), []string{"update member1"}},
-		"the Work is deleted by hand":       {scene(one, on("member1", isConfirmed, terminating(now))), nil},
-		"a True of an older attempt":        {scene(one, on("member1", conditions(applied))), []string{"reset member1"}},
-		"a True of an unknown attempt":      {scene(one, on("member1", conditions(applied, dispatched))), []string{"reset and nudge member1"}},
-		"reset, and then nothing written":   {scene(one, on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
-		"contact regained, not confirmed":   {scene(one, cluster("member1", regained), on("member1")), []string{"nudge member1"}},
-		"contact regained, confirmed":       {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
-		"contact regained, suspended":       {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
-		"no contact, the resource changed":  {scene(one, cluster("member1", lost), on("member1", isConfirmed, revision(older))), []string{"reset and update member1"}},
-		"a fresh refusal":                   {scene(one, on("member1", conditions(dispatched, metav1.Condition{Type: failed.Type, Status: failed.Status, LastTransitionTime: metav1.NewTime(now)}))), []string{"look again in 2s"}},
-		"suspension begins":                 {scene(one, suspended, on("member1", isConfirmed)), []string{"update member1"}},
-		"suspension ends":                   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), []string{"update member1"}},
-		"preservation begins":               {scene(one, preserving, on("member1", isConfirmed)), []string{"update member1"}},
-		"cluster not registered":            {scene(one, cluster("member1", Cluster{})), nil},
-		"cluster terminating":               {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})), nil},
-		"cluster terminating, stale Work":   {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true}), on("member1", revision(older))), nil},
-		"kind not enabled there":            {scene(two, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), []string{"create member2"}},
-		"enablement not known":              {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIUnknown})), []string{"create member1"}},
-		"deleted by somebody else":          {scene(two, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), []string{"create member2", "look again in 2s"}},
-		"deleted by somebody else long ago": {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Hour)} }), []string{"create member1"}},
-		"overrides that fail": {scene(two, func(o *Observed) {
-			o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "OverrideFailed"}}
-		}), []string{"create member2"}},
-		"an interpreter that fails": {scene(two, func(o *Observed) {
-			o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "RenderFailed", Retry: now.Add(30 * time.Second)}}
-		}), []string{"create member2", "look again in 30s"}},
-		"a cluster of its own":                      {scene(two, on("member1"), on("member2"), func(o *Observed) { o.Resource.Renderings = map[string]*Rendering{"member1": {Revision: older}} }), []string{"update member1"}},
-		"somebody else holds it":                    {scene(two, func(o *Observed) { o.Holders["member1"] = "ResourceBinding shop/web-deployment" }), []string{"create member2", "look again in 3s"}},
-		"cluster taken off the list":                {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
-		"taken off, and preserved":                  {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},
-		"taken off before it settled":               {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
-		"taken off, out of reach":                   {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", lost)), []string{"delete member2"}},
-		"resource missing":                          {scene(two, problem(Problem{}), on("member1", isConfirmed)), nil},
-		"resource missing, cluster removed":         {scene(one, problem(Problem{}), on("member1", isConfirmed), on("member2", isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
-		"kind unknown":                              {scene(one, problem(Problem{Poll: KindPoll}), on("member1")), []string{"look again in 15s"}},
-		"deleting":                                  {scene(nil, deleting, on("member1", isHealthy), cluster("member1", readyCluster)), []string{"delete member1"}},
-		"deleting, under way":                       {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), nil},
-		"deleting, contact regained":                {scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
-		"deleting, contact lost before":             {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", regained)), []string{"look again in 10s"}},
-		"deleting, by a clock that is behind":       {scene(nil, deleting, on("member1", terminating(now.Add(-20*time.Second))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
-		"vanished":                                  {scene(nil, deleting, func(o *Observed) { o.Vanished = true; o.HasFinalizer = false }, on("member1", isHealthy, preserve), cluster("member1", readyCluster)), []string{"delete member1"}},
-		"deleting, done":                            {scene(nil, deleting), []string{"remove the finalizer"}},
-		"deleting, without our finalizer":           {scene(nil, deleting, func(o *Observed) { o.HasFinalizer = false }), nil},
-		"deleting, out of reach":                    {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", lost)), nil},
-		"deleting, cluster gone":                    {scene(nil, deleting, on("member1", terminating(now))), []string{"remove the finalizer"}},
-		"deleting, abandoned":                       {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost)), []string{"remove the finalizer", "abandon member1"}},
-		"abandoned, but one is in reach":            {scene(nil, deleting, func(o *Observed) { o.Abandon = true }, on("member1", terminating(now)), cluster("member1", lost), on("member2", terminating(now)), cluster("member2", readyCluster)), nil},
-		"preserved, and it hangs":                   {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
-		"preserved, by a clock that is behind":      {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-4*time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
-		"preserved, and not hanging yet":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", readyCluster)), []string{"look again in 3s"}},
-		"preserved, the cluster out of reach":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour))), cluster("member1", lost)), nil},
-		"preserved, nudged a moment ago":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
-		"preserved, by a clock that is ahead":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
-		"preserved, nudged by a clock behind":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
-		"preserved, nudged, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-releaseTime))+endingMark)), cluster("member1", readyCluster)), []string{"release member1"}},
-		"preserved, retried before the deletion":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), attempted(1, now.Add(-time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
-		"deleted by hand, contact regained":         {scene(one, cluster("member1", regained), on("member1", terminating(now.Add(-90*time.Minute)))), []string{"nudge the deletion on member1"}},
-		"refused a while ago":                       {scene(one, on("member1", isRefused)), []string{"nudge member1"}},
-		"refused, retried a moment ago":             {scene(one, on("member1", isRefused, attempted(2, now.Add(-time.Second)))), []string{"look again in 44s"}},
-		"refused, retried many times":               {scene(one, on("member1", isRefused, attempted(50, now.Add(-time.Minute)))), []string{"look again in 4m0s"}},
-		"refused, retried and due":                  {scene(one, on("member1", isRefused, attempted(50, now.Add(-5*time.Minute)))), []string{"nudge member1"}},
-		"refused anew after a retry":                {scene(one, on("member1", refusedAt(now.Add(-3*time.Second)), attempted(50, now.Add(-time.Minute)))), []string{"look again in 2s"}},
-		"refused by a clock that is ahead":          {scene(one, on("member1", refusedAt(now.Add(time.Hour)), attempted(1, now.Add(-10*time.Second)))), []string{"look again in 5s"}},
-		"refused, the cluster out of reach":         {scene(one, cluster("member1", lost), on("member1", isRefused)), nil},
-		"refused, suspended":                        {scene(one, suspended, on("member1", isRefused, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
-		"a retry is asked for":                      {scene(one, asking("now"), on("member1", isRefused, attempted(50, now))), []string{"nudge member1"}},
-		"a retry was asked for and made":            {scene(one, asking("now"), on("member1", isRefused, attempted(2, now.Add(-time.Second)), annotated(propagationv1alpha1.RetryAnnotation, "now"))), []string{"look again in 44s"}},
-		"a retry is asked for, all is right":        {scene(one, asking("now"), on("member1", isConfirmed)), nil},
-		"re-created on the member":                  {scene(one, on("member1", isRecreated)), []string{"nudge member1"}},
-		"re-created, nudged a moment ago":           {scene(one, on("member1", isRecreated, attempted(1, now.Add(-time.Second)))), []string{"look again in 14s"}},
-		"another object of that name":               {scene(one, on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"delete member1"}},
-		"the same object in another group":          {scene(one, ofUID("u1"), on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"reset and update member1"}},
-		"created anew, and the cluster refuses it":  {scene(one, ofUID("u2"), on("member1", isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"delete member1"}},
-		"created anew, refused, to be preserved":    {scene(one, preserving, ofUID("u2"), on("member1", preserve, isInvalid, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"preserve=false and delete member1"}},
-		"created anew, refused for another reason":  {scene(one, ofUID("u2"), on("member1", isRefused, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
-		"created anew, the new one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here+"!"), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"nudge member1"}},
-		"created anew, the old one holds data":      {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1!"))), []string{"nudge member1"}},
-		"created anew, and confirmed":               {scene(one, ofUID("u2"), on("member1", isConfirmed, isHealthy, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), []string{"mark superseded on member1"}},
-		"invalid, and not created anew":             {scene(one, ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here))), []string{"nudge member1"}},
-		"created anew, the cluster is out of reach": {scene(one, cluster("member1", lost), ofUID("u2"), on("member1", isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1"))), nil},
-		"a Namespace that Karmada takes over":       {scene(one, func(o *Observed) { o.Resource.ClaimedBy = namespaceSynchronization }, on("member1", isConfirmed, isHealthy)), []string{"delete member1"}},
-		"refused by the API server":                 {scene(two, setback("member1", "write "+current+"  1", now.Add(time.Second))), []string{"create member2", "look again in 1s"}},
-		"refused by the API server, and due":        {scene(two, setback("member1", "write "+current+"  1", now)), []string{"create member1", "create member2"}},
-		"refused by the API server, then changed":   {scene(one, setback("member1", "write "+older+"  1", now.Add(time.Second))), []string{"create member1"}},
-		"a removal that was refused":                {scene(nil, deleting, on("member1", isHealthy), on("member2", isHealthy), cluster("member1", readyCluster), cluster("member2", readyCluster), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"delete member2", "look again in 1s"}},
-		"a refused removal, the cluster gone":       {scene(nil, deleting, on("member1", isHealthy), cluster("member1", Cluster{}), setback("member1/uid-member1web", "remove uid-member1web", now.Add(time.Second))), []string{"look again in 1s"}},
-	} {
+	for name, tc := range planCases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
 				t.Errorf("NewPlan() (-want +got):\n%s", diff)

@@ -94,96 +94,110 @@ func (b *bench) changes(t *testing.T, mutate func(*propagationv1alpha1.Propagati
 	b.writes = nil
 }
 
-// TestHealthAfterAnotherNumberOfReplicas: the replicas of one cluster change, and with
-// them nothing that the generation of the template counts. The report that stands does
-// not make the object Ready, a new one does, or the end of the wait.
+// The replicas of one cluster change, and with them nothing that the generation of
+// the template counts. The report that stands does not make the object Ready, a new
+// one does, or the end of the wait.
 func TestHealthAfterAnotherNumberOfReplicas(t *testing.T) {
-	begin := func(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
-		t.Helper()
-		objects := aShop()
-		objects[0].SetGeneration(4)
-		b, passive := newBench(t, objects...), clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
-		b.Clock = passive
-		b.settle(t)
-		b.report(t, 7, 4)
-		if !b.isReadyNow(t) {
-			t.Fatalf("not Ready: %+v", b.propagation(t).Status)
-		}
-		b.changes(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Replicas = ptr.To[int32](3) })
-		b.settle(t)
-		const work = "Work karmada-es-member1/web-56d6c779bb"
-		if got := strings.Join(b.writes, ", "); got != "patch status of "+work+", update "+work+", update status of DirectPropagation shop/web" {
-			t.Errorf("writes: %s", got)
-		}
-		if one, two := b.floorOn(t, "member1"), b.floorOn(t, "member2"); one != "generation 7" || two != "" {
-			t.Errorf("floors: %q, %q", one, two)
-		}
-		b.report(t, 7, 4)
-		if b.isReadyNow(t) {
-			t.Error("Ready by the report on the old content")
-		}
-		if one, two := b.rowOf(t, "member1"), b.rowOf(t, "member2"); one.Reason != propagationv1alpha1.ReasonHealthUnknown || two.Reason != propagationv1alpha1.ReasonApplied {
-			t.Errorf("rows: %s; %s", described(one), described(two))
-		}
-		return b, passive
+	t.Run("a new report", aNewReport)
+	t.Run("no new report", noNewReport)
+	t.Run("a new template", aNewTemplate)
+}
+
+// hasOtherReplicas is a shop that was Ready, until the replicas of member1 changed.
+func hasOtherReplicas(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	objects := aShop()
+	objects[0].SetGeneration(4)
+	b, passive := newBench(t, objects...), clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
+	b.Clock = passive
+	b.settle(t)
+	b.report(t, 7, 4)
+	if !b.isReadyNow(t) {
+		t.Fatalf("not Ready: %+v", b.propagation(t).Status)
 	}
-	t.Run("a new report", func(t *testing.T) {
-		b, _ := begin(t)
-		b.report(t, 8, 4)
-		if !b.isReadyNow(t) {
-			t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
-		}
-		b.restart()
-		b.writes = nil
-		if !b.isReadyNow(t) || len(b.writes) > 0 {
-			t.Errorf("after a restart: %v", b.writes)
-		}
-	})
-	t.Run("no new report", func(t *testing.T) {
-		b, passive := begin(t)
-		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
-		if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > decide.GenerationTime {
-			t.Errorf("looks again in %v, %v", result.RequeueAfter, err)
-		}
-		passive.SetTime(passive.Now().Add(decide.GenerationTime - time.Second))
-		if b.isReadyNow(t) {
-			t.Error("Ready before the wait is over")
-		}
-		b.restart()
-		passive.SetTime(passive.Now().Add(time.Second))
-		if !b.isReadyNow(t) {
-			t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
-		}
-		b.restart()
-		b.writes = nil
-		if !b.isReadyNow(t) || len(b.writes) > 0 {
-			t.Errorf("after a restart: %v", b.writes)
-		}
-	})
-	t.Run("a new template", func(t *testing.T) {
-		b, _ := begin(t)
-		template := webDeployment()
-		if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil {
-			t.Fatal(err)
-		}
-		template.Generation, template.Labels = 5, map[string]string{"new": "true"}
-		template.Spec.Template.Spec.Containers[0].Image = "nginx:2"
-		if err := b.server.Update(t.Context(), template); err != nil {
-			t.Fatal(err)
-		}
-		b.settle(t)
-		if floor := b.floorOn(t, "member1"); floor != "" {
-			t.Errorf("floor: %q", floor)
-		}
-		b.report(t, 8, 4)
-		if b.isReadyNow(t) {
-			t.Error("Ready by a report on the old template")
-		}
-		b.report(t, 9, 5)
-		if !b.isReadyNow(t) {
-			t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
-		}
-	})
+	b.changes(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Replicas = ptr.To[int32](3) })
+	b.settle(t)
+	const work = "Work karmada-es-member1/web-56d6c779bb"
+	if got := strings.Join(b.writes, ", "); got != "patch status of "+work+", update "+work+", update status of DirectPropagation shop/web" {
+		t.Errorf("writes: %s", got)
+	}
+	if one, two := b.floorOn(t, "member1"), b.floorOn(t, "member2"); one != "generation 7" || two != "" {
+		t.Errorf("floors: %q, %q", one, two)
+	}
+	b.report(t, 7, 4)
+	if b.isReadyNow(t) {
+		t.Error("Ready by the report on the old content")
+	}
+	if one, two := b.rowOf(t, "member1"), b.rowOf(t, "member2"); one.Reason != propagationv1alpha1.ReasonHealthUnknown || two.Reason != propagationv1alpha1.ReasonApplied {
+		t.Errorf("rows: %s; %s", described(one), described(two))
+	}
+	return b, passive
+}
+
+// A new report ends the wait.
+func aNewReport(t *testing.T) {
+	t.Helper()
+	b, _ := hasOtherReplicas(t)
+	b.report(t, 8, 4)
+	if !b.isReadyNow(t) {
+		t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+	}
+	b.restart()
+	b.writes = nil
+	if !b.isReadyNow(t) || len(b.writes) > 0 {
+		t.Errorf("after a restart: %v", b.writes)
+	}
+}
+
+// Without a new report, time ends the wait.
+func noNewReport(t *testing.T) {
+	t.Helper()
+	b, passive := hasOtherReplicas(t)
+	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > decide.GenerationTime {
+		t.Errorf("looks again in %v, %v", result.RequeueAfter, err)
+	}
+	passive.SetTime(passive.Now().Add(decide.GenerationTime - time.Second))
+	if b.isReadyNow(t) {
+		t.Error("Ready before the wait is over")
+	}
+	b.restart()
+	passive.SetTime(passive.Now().Add(time.Second))
+	if !b.isReadyNow(t) {
+		t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+	}
+	b.restart()
+	b.writes = nil
+	if !b.isReadyNow(t) || len(b.writes) > 0 {
+		t.Errorf("after a restart: %v", b.writes)
+	}
+}
+
+// A new template needs no floor: its generation tells reports apart.
+func aNewTemplate(t *testing.T) {
+	t.Helper()
+	b, _ := hasOtherReplicas(t)
+	template := webDeployment()
+	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil {
+		t.Fatal(err)
+	}
+	template.Generation, template.Labels = 5, map[string]string{"new": "true"}
+	template.Spec.Template.Spec.Containers[0].Image = "nginx:2"
+	if err := b.server.Update(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if floor := b.floorOn(t, "member1"); floor != "" {
+		t.Errorf("floor: %q", floor)
+	}
+	b.report(t, 8, 4)
+	if b.isReadyNow(t) {
+		t.Error("Ready by a report on the old template")
+	}
+	b.report(t, 9, 5)
+	if !b.isReadyNow(t) {
+		t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+	}
 }
 
 // TestMarksAloneKeepHealth: what differs in labels and annotations only has no other

@@ -28,77 +28,16 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// TestNothingIsAwaitedOfWhatIsGone: the clock of a revision that nobody will
-// confirm any more takes no memory.
+// The clock of a revision that nobody will confirm any more takes no memory.
 func TestNothingIsAwaitedOfWhatIsGone(t *testing.T) {
-	removeWorks := func(t *testing.T, b *bench) {
-		t.Helper()
-		for _, work := range b.works(t) {
-			work.Finalizers = nil
-			if err := b.server.Update(t.Context(), &work); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.server.Delete(t.Context(), &work); client.IgnoreNotFound(err) != nil {
-				t.Fatal(err)
-			}
-			b.ledger.Gone("ours", &work)
-		}
-	}
-	dropFinalizer := func(t *testing.T, b *bench) {
-		t.Helper()
-		object := b.propagation(t)
-		object.Finalizers = nil
-		if err := b.server.Update(t.Context(), object); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.server.Delete(t.Context(), object); client.IgnoreNotFound(err) != nil {
-			t.Fatal(err)
-		}
-	}
 	for name, tc := range map[string]struct {
 		happens func(*testing.T, *bench)
 		want    int
 	}{
-		"one cluster leaves": {func(t *testing.T, b *bench) {
-			t.Helper()
-			object := b.propagation(t)
-			object.Spec.Clusters = object.Spec.Clusters[:1]
-			object.Generation++
-			if err := b.server.Update(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
-			work := &workv1alpha1.Work{}
-			if err := b.server.Get(t.Context(), types.NamespacedName{Namespace: "karmada-es-member2", Name: "web-56d6c779bb"}, work); err != nil {
-				t.Fatal(err)
-			}
-			work.Finalizers = nil
-			if err := b.server.Update(t.Context(), work); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.server.Delete(t.Context(), work); err != nil {
-				t.Fatal(err)
-			}
-			b.ledger.Gone("ours", work)
-		}, 1},
-		"it is deleted": {func(t *testing.T, b *bench) {
-			t.Helper()
-			if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
-				t.Fatal(err)
-			}
-			removeWorks(t, b)
-		}, 0},
+		"one cluster leaves":                {secondClusterLeaves, 1},
+		"it is deleted":                     {objectIsDeleted, 0},
 		"it vanishes without its finalizer": {dropFinalizer, 0},
-		"it comes back with another UID": {func(t *testing.T, b *bench) {
-			t.Helper()
-			dropFinalizer(t, b)
-			removeWorks(t, b)
-			again := webPropagation()
-			again.UID, again.Spec.Suspension.Dispatching = "another", ptr.To(true)
-			again.Spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member3"}}
-			if err := b.server.Create(t.Context(), again); err != nil {
-				t.Fatal(err)
-			}
-		}, 0},
+		"it comes back with another UID":    {comesBack, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, aShop()...)
@@ -112,6 +51,79 @@ func TestNothingIsAwaitedOfWhatIsGone(t *testing.T) {
 				t.Errorf("%d confirmations are awaited, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// removeWorks lets all Works go.
+func removeWorks(t *testing.T, b *bench) {
+	t.Helper()
+	for _, work := range b.works(t) {
+		work.Finalizers = nil
+		if err := b.server.Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.server.Delete(t.Context(), &work); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		b.ledger.Gone("ours", &work)
+	}
+}
+
+// dropFinalizer has the object vanish.
+func dropFinalizer(t *testing.T, b *bench) {
+	t.Helper()
+	object := b.propagation(t)
+	object.Finalizers = nil
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.server.Delete(t.Context(), object); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
+
+// secondClusterLeaves takes member2 off the object.
+func secondClusterLeaves(t *testing.T, b *bench) {
+	t.Helper()
+	object := b.propagation(t)
+	object.Spec.Clusters = object.Spec.Clusters[:1]
+	object.Generation++
+	if err := b.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	work := &workv1alpha1.Work{}
+	if err := b.server.Get(t.Context(), types.NamespacedName{Namespace: "karmada-es-member2", Name: "web-56d6c779bb"}, work); err != nil {
+		t.Fatal(err)
+	}
+	work.Finalizers = nil
+	if err := b.server.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.server.Delete(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	b.ledger.Gone("ours", work)
+}
+
+// objectIsDeleted deletes the object with its Works.
+func objectIsDeleted(t *testing.T, b *bench) {
+	t.Helper()
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	removeWorks(t, b)
+}
+
+// comesBack has another object of the name take the place.
+func comesBack(t *testing.T, b *bench) {
+	t.Helper()
+	dropFinalizer(t, b)
+	removeWorks(t, b)
+	again := webPropagation()
+	again.UID, again.Spec.Suspension.Dispatching = "another", ptr.To(true)
+	again.Spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member3"}}
+	if err := b.server.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -150,82 +150,105 @@ func TestDetailIsWrittenSeldom(t *testing.T) {
 	}
 }
 
+const statusWrite = "update status of DirectPropagation shop/web"
+
+// look reconciles once, and forgets what was written before.
+func (b *bench) look(t *testing.T) ctrl.Result {
+	t.Helper()
+	b.writes = nil
+	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
 // A first status waits a second for what clusters answer, and no longer. Nothing
 // else does that would correct what was said before.
 func TestStatusWaitsForTheFirstAnswer(t *testing.T) {
-	statusWrite := "update status of DirectPropagation shop/web"
-	look := func(t *testing.T, b *bench) ctrl.Result {
-		t.Helper()
-		b.writes = nil
-		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
+	t.Run("they answer", theyAnswer)
+	t.Run("they do not", theyDoNotAnswer)
+	t.Run("nothing can be sent", nothingCanBeSent)
+	t.Run("they are not healthy yet", theyAreNotHealthyYet)
+	t.Run("what was said before is false now", statusIsFalseNow)
+}
+
+// theyAnswer writes the status once, with the answers.
+func theyAnswer(t *testing.T) {
+	t.Helper()
+	b := newBench(t, aShop()...)
+	result := b.look(t)
+	if slices.Contains(b.writes, statusWrite) || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval || ptr.Deref(result.Priority, 0) != priorityReport {
+		t.Errorf("%v written, again in %v with priority %d; want no status yet", b.writes, result.RequeueAfter, ptr.Deref(result.Priority, 0))
 	}
-	t.Run("they answer", func(t *testing.T) {
-		b := newBench(t, aShop()...)
-		result := look(t, b)
-		if slices.Contains(b.writes, statusWrite) || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval || ptr.Deref(result.Priority, 0) != priorityReport {
-			t.Errorf("%v written, again in %v with priority %d; want no status yet", b.writes, result.RequeueAfter, ptr.Deref(result.Priority, 0))
-		}
-		b.confirm(t)
-		look(t, b)
-		if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
-			t.Errorf("confirmed: %v written, want %v", b.writes, want)
-		}
-	})
-	t.Run("they do not", func(t *testing.T) {
-		b := newBench(t, aShop()...)
-		look(t, b)
-		b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(statusInterval))
-		look(t, b)
-		if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
-			t.Errorf("after a second: %v written, want %v", b.writes, want)
-		}
-	})
-	t.Run("nothing can be sent", func(t *testing.T) {
-		b := newBench(t, aShop()...)
-		if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+	b.confirm(t)
+	b.look(t)
+	if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
+		t.Errorf("confirmed: %v written, want %v", b.writes, want)
+	}
+}
+
+// theyDoNotAnswer writes it after a second.
+func theyDoNotAnswer(t *testing.T) {
+	t.Helper()
+	b := newBench(t, aShop()...)
+	b.look(t)
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(statusInterval))
+	b.look(t)
+	if want := []string{statusWrite}; !slices.Equal(b.writes, want) {
+		t.Errorf("after a second: %v written, want %v", b.writes, want)
+	}
+}
+
+// nothingCanBeSent tells of trouble at once.
+func nothingCanBeSent(t *testing.T) {
+	t.Helper()
+	b := newBench(t, aShop()...)
+	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	b.look(t)
+	if !slices.Contains(b.writes, statusWrite) {
+		t.Errorf("%v written, want the status at once", b.writes)
+	}
+}
+
+// theyAreNotHealthyYet waits as well.
+func theyAreNotHealthyYet(t *testing.T) {
+	t.Helper()
+	b := newBench(t, aShop()...)
+	b.look(t)
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		work.Status.ManifestStatuses[0].Health = workv1alpha1.ResourceUnhealthy
+		if err := b.server.Status().Update(t.Context(), &work); err != nil {
 			t.Fatal(err)
 		}
-		look(t, b)
-		if !slices.Contains(b.writes, statusWrite) {
-			t.Errorf("%v written, want the status at once", b.writes)
-		}
-	})
-	t.Run("they are not healthy yet", func(t *testing.T) {
-		b := newBench(t, aShop()...)
-		look(t, b)
-		b.confirm(t)
-		for _, work := range b.works(t) {
-			work.Status.ManifestStatuses[0].Health = workv1alpha1.ResourceUnhealthy
-			if err := b.server.Status().Update(t.Context(), &work); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if look(t, b); len(b.writes) > 0 {
-			t.Errorf("%v written, want no status yet", b.writes)
-		}
-	})
-	t.Run("what was said before is false now", func(t *testing.T) {
-		b := newBench(t, aShop()...)
-		b.settle(t)
-		b.confirm(t)
-		b.settle(t)
-		for _, work := range b.works(t) {
-			work.Finalizers = append(work.Finalizers, "example.com/holds-it")
-			if err := b.server.Update(t.Context(), &work); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+	}
+	if b.look(t); len(b.writes) > 0 {
+		t.Errorf("%v written, want no status yet", b.writes)
+	}
+}
+
+// statusIsFalseNow corrects it at once.
+func statusIsFalseNow(t *testing.T) {
+	t.Helper()
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	for _, work := range b.works(t) {
+		work.Finalizers = append(work.Finalizers, "example.com/holds-it")
+		if err := b.server.Update(t.Context(), &work); err != nil {
 			t.Fatal(err)
 		}
-		if look(t, b); !slices.Contains(b.writes, statusWrite) {
-			t.Errorf("deleted: %v written, want the status at once", b.writes)
-		}
-	})
+	}
+	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+		t.Fatal(err)
+	}
+	if b.look(t); !slices.Contains(b.writes, statusWrite) {
+		t.Errorf("deleted: %v written, want the status at once", b.writes)
+	}
 }
 
 // An Event that is too long is refused by the API.

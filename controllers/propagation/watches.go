@@ -262,8 +262,8 @@ func metadataOf(kind string) *metav1.PartialObjectMetadata {
 }
 
 // onInterpreter wakes every object a moment after the configuration of the
-// interpreter changed: what of it concerns which kind is not worth knowing,
-// since it rarely changes, and what is right already is not written.
+// interpreter changes. It does not work out which kinds a change affects: changes
+// are rare, and an object that is already right causes no write.
 func (r *Reconciler) onInterpreter() handler.EventHandler {
 	wake := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		time.AfterFunc(interpreterDelay, func() {

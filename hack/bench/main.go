@@ -142,23 +142,8 @@ func run(ctx context.Context, arguments []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, c := range cases {
-		if !slices.Contains(o.cases, c.name) {
-			continue
-		}
-		progress.say("case (%s): %s", c.name, c.what)
-		b.results.begin(c.name, o)
-		if err := c.run(ctx, b); err != nil {
-			// The other cases are worth something without this one.
-			progress.say("case (%s) failed: %v", c.name, err)
-			b.results.check(check{Case: c.name, What: "the case runs to its end", Got: err.Error(), Want: "no error"})
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-		if err := b.results.save(o.out); err != nil { // what is measured is kept, whatever comes next
-			return err
-		}
+	if err := b.runCases(ctx); err != nil {
+		return err
 	}
 	fmt.Fprint(out, "\n"+b.results.markdown())
 	return b.results.verdict()
@@ -172,6 +157,30 @@ type bench struct {
 	results *results
 	heats   int // run so far; each has names of its own
 	heaps   int // looked at so far
+}
+
+// runCases runs the cases that were asked for, and keeps what each has measured,
+// whatever comes next.
+func (b *bench) runCases(ctx context.Context) error {
+	for _, c := range cases {
+		if !slices.Contains(b.cases, c.name) {
+			continue
+		}
+		b.say("case (%s): %s", c.name, c.what)
+		b.results.begin(c.name, b.options)
+		if err := c.run(ctx, b); err != nil {
+			// The other cases are worth something without this one.
+			b.say("case (%s) failed: %v", c.name, err)
+			b.results.check(check{Case: c.name, What: "the case runs to its end", Got: err.Error(), Want: "no error"})
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if err := b.results.save(b.options.out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // progress says what is going on.

@@ -54,13 +54,15 @@ type story struct {
 	server client.WithWatch
 }
 
-// tell runs all steps, and stops at the first that does not happen.
-func tell(ctx context.Context, fleet *fleet, out *printer) error {
-	s := &story{fleet: fleet, out: out}
-	steps := []struct {
-		title, why string
-		do         func(context.Context) error
-	}{
+// step is one of the things that the demo does.
+type step struct {
+	title, why string
+	do         func(context.Context) error
+}
+
+// steps are all of them, in order.
+func (s *story) steps() []step {
+	return []step{
 		{
 			"A fleet: Karmada and two member clusters, as plain processes",
 			"member1 is pushed to by Karmada, member2 pulls through karmada-agent.\n" +
@@ -75,12 +77,12 @@ func tell(ctx context.Context, fleet *fleet, out *printer) error {
 		{
 			"Install the kind DirectPropagation",
 			"It belongs on Karmada's API server, beside the resources that it propagates.",
-			func(ctx context.Context) error { return s.installCRDs(ctx, out) },
+			func(ctx context.Context) error { return s.installCRDs(ctx, s.out) },
 		},
 		{
 			"Start the controller",
 			"In the background, on this machine alone.",
-			func(ctx context.Context) error { return s.startController(ctx, out) },
+			func(ctx context.Context) error { return s.startController(ctx, s.out) },
 		},
 		{
 			"Propagate a Deployment and a ConfigMap to both members",
@@ -94,6 +96,12 @@ func tell(ctx context.Context, fleet *fleet, out *printer) error {
 		},
 		{"Ask the members themselves", "What they run must be what the rows said.", s.ask},
 	}
+}
+
+// tell runs all steps, and stops at the first that does not happen.
+func tell(ctx context.Context, fleet *fleet, out *printer) error {
+	s := &story{fleet: fleet, out: out}
+	steps := s.steps()
 	// A fleet that starts mostly waits, and the linker uses one core.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

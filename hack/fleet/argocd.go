@@ -49,23 +49,8 @@ func (s *State) installArgoCD(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range argoCDRecipes[0].manifests {
-		data, err := os.ReadFile(filepath.Join(s.ArgoCDBuild.Manifests, path))
-		if err != nil {
-			return fmt.Errorf("reading Argo CD's manifests: %w", err)
-		}
-		definitions, err := decode(data)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		for _, definition := range definitions {
-			if err := apply(ctx, client, definition); err != nil {
-				return err
-			}
-			if err := awaitCondition(ctx, client, crds, definition.GetName(), "Established"); err != nil {
-				return err
-			}
-		}
+	if err := s.installArgoCDKinds(ctx, client); err != nil {
+		return err
 	}
 	cluster, err := s.argoCDCluster()
 	if err != nil {
@@ -87,6 +72,29 @@ func (s *State) installArgoCD(ctx context.Context) error {
 	} {
 		if err := createMissing(ctx, client, settings); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// installArgoCDKinds installs the kinds of Argo CD, and waits until they are served.
+func (s *State) installArgoCDKinds(ctx context.Context, client dynamic.Interface) error {
+	for _, path := range argoCDRecipes[0].manifests {
+		data, err := os.ReadFile(filepath.Join(s.ArgoCDBuild.Manifests, path))
+		if err != nil {
+			return fmt.Errorf("reading Argo CD's manifests: %w", err)
+		}
+		definitions, err := decode(data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, definition := range definitions {
+			if err := apply(ctx, client, definition); err != nil {
+				return err
+			}
+			if err := awaitCondition(ctx, client, crds, definition.GetName(), "Established"); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -269,7 +269,12 @@ func (t *layout) argoCD(host plane) {
 		// short; this one is below the fleet's folder.
 		Env: []string{"ARGOCD_GPG_ENABLED=false", "ARGOCD_ASK_PASS_SOCK=ask-pass.sock"},
 	})
-	metrics = t.nextPort()
+	t.argoCDController(host, redis, repoServer)
+}
+
+// argoCDController adds what deploys, which asks the repo server what to deploy.
+func (t *layout) argoCDController(host plane, redis, repoServer *Process) {
+	metrics := t.nextPort()
 	t.add(Process{
 		Name: programArgoCDController, Group: groupArgoCD, Program: programArgoCDController,
 		Port:     metrics,
@@ -279,7 +284,7 @@ func (t *layout) argoCD(host plane) {
 			"--kubeconfig=" + host.kubeconfig,
 			"--namespace=" + argoCDNamespace,
 			"--metrics-port=" + strconv.Itoa(metrics),
-			"--repo-server=" + address(port),
+			"--repo-server=" + address(repoServer.Port),
 			"--repo-server-plaintext",
 			"--redis=" + address(redis.Port),
 			// What its user interface would show is in the Application too.

@@ -27,22 +27,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestTable asks the server for the table that kubectl get prints, including the
-// columns of kubectl get -o wide.
-func TestTable(t *testing.T) {
-	t.Parallel()
-	object, err := create(t, "table", spec(web, members), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+// column is a cell with its heading.
+type column struct {
+	Name string
+	// Wide columns are those that only kubectl get -o wide prints.
+	Wide  bool
+	Value any
+}
 
-	type column struct {
-		Name string
-		// Wide columns are those that only kubectl get -o wide prints.
-		Wide  bool
-		Value any
-	}
-	fresh := []column{
+// What kubectl get prints before and after the controller has seen the object.
+var (
+	freshColumns = []column{
 		{Name: "Name", Value: "table"},
 		{Name: "Resource", Value: "web"},
 		{Name: "Kind", Wide: true, Value: "Deployment"},
@@ -52,7 +47,7 @@ func TestTable(t *testing.T) {
 		{Name: "Age", Value: "age"},
 		{Name: "Message", Wide: true, Value: ""},
 	}
-	done := []column{
+	doneColumns = []column{
 		{Name: "Name", Value: "table"},
 		{Name: "Resource", Value: "web"},
 		{Name: "Kind", Wide: true, Value: "Deployment"},
@@ -62,33 +57,44 @@ func TestTable(t *testing.T) {
 		{Name: "Age", Value: "age"},
 		{Name: "Message", Wide: true, Value: "member2 refused it"},
 	}
+)
 
-	rows := func() []column {
-		t.Helper()
-		table := getTable(t, "table")
-		if len(table.Rows) != 1 || len(table.Rows[0].Cells) != len(table.ColumnDefinitions) {
-			t.Fatalf("not a table of one row: %+v", table)
+// columnsOf are the columns of the one row that the server prints.
+func columnsOf(t *testing.T, name string) []column {
+	t.Helper()
+	table := getTable(t, name)
+	if len(table.Rows) != 1 || len(table.Rows[0].Cells) != len(table.ColumnDefinitions) {
+		t.Fatalf("not a table of one row: %+v", table)
+	}
+	var got []column
+	for i, definition := range table.ColumnDefinitions {
+		value := table.Rows[0].Cells[i]
+		if definition.Name == "Age" {
+			value = "age"
 		}
-		var got []column
-		for i, definition := range table.ColumnDefinitions {
-			value := table.Rows[0].Cells[i]
-			if definition.Name == "Age" {
-				value = "age"
-			}
-			// The server returns null for a missing value, which kubectl prints as
-			// <none>.
-			if value == nil {
-				value = ""
-			}
-			got = append(got, column{Name: definition.Name, Wide: definition.Priority > 0, Value: value})
-			if definition.Name != "Name" && definition.Description == "" {
-				t.Errorf("column %s has no description", definition.Name)
-			}
+		// The server returns null for a missing value, which kubectl prints as
+		// <none>.
+		if value == nil {
+			value = ""
 		}
-		return got
+		got = append(got, column{Name: definition.Name, Wide: definition.Priority > 0, Value: value})
+		if definition.Name != "Name" && definition.Description == "" {
+			t.Errorf("column %s has no description", definition.Name)
+		}
+	}
+	return got
+}
+
+// TestTable asks the server for the table that kubectl get prints, including the
+// columns of kubectl get -o wide.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	object, err := create(t, "table", spec(web, members), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
 
-	if diff := cmp.Diff(fresh, rows()); diff != "" {
+	if diff := cmp.Diff(freshColumns, columnsOf(t, "table")); diff != "" {
 		t.Errorf("before the controller has seen the object (-want +got):\n%s", diff)
 	}
 
@@ -102,7 +108,7 @@ summary: {progress: 1/2, clusters: 2, applied: 1, healthy: 1, failed: 1, pending
 	if _, err := client(t).UpdateStatus(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(done, rows()); diff != "" {
+	if diff := cmp.Diff(doneColumns, columnsOf(t, "table")); diff != "" {
 		t.Errorf("with a status (-want +got):\n%s", diff)
 	}
 }

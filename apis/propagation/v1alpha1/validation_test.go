@@ -19,179 +19,118 @@ limitations under the License.
 package v1alpha1_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	"github.com/karmada-direct/karmada-direct/apis/client/clientset/versioned"
 	"github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-var directPropagations = v1alpha1.SchemeGroupVersion.WithResource("directpropagations")
-
-// Specs and statuses are YAML, as users write them: the Go types cannot represent
-// much of what the server must reject.
-const (
-	web     = "{apiVersion: apps/v1, kind: Deployment, name: web}"
-	members = "[{name: member1}, {name: member2}]"
-)
-
-// The text of the server around the message of a rule.
-const (
-	refused = `DirectPropagation.propagation.karmada-direct.io "web" is invalid: `
-	// notAllChecked follows each error that prevents the server from evaluating
-	// CEL rules.
-	notAllChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
-
-	notAClusterName = "must be the name of a Karmada Cluster, as kubectl get clusters shows it: lower-case letters, digits and '-'"
-	notAName        = "must be the name of a resource: not empty, not '.' or '..', and without '/' and '%'"
-	notAKind        = "must be a kind as manifests name it, for example Deployment, and neither a plural nor with its group"
-	notAnAPIVersion = "must be a version or group/version in lower case, for example v1 or apps/v1"
-	noCluster       = "must name at least one cluster in clusterNames, or be left out"
-)
-
-// blocked is a refusal that reports that the server stopped checking.
-func blocked(findings ...string) string {
-	return refused + inOrder(append(findings, notAllChecked))
-}
-
-// inOrder joins findings as the server does, but in a fixed order: the server
-// visits the fields of an object in the order of a Go map, which differs between
-// requests.
-func inOrder(findings []string) string {
-	slices.Sort(findings)
-	return "[" + strings.Join(slices.Compact(findings), ", ") + "]"
-}
-
-func spec(resource, clusters string, more ...string) string {
-	return fmt.Sprintf("resource: %s\nclusters: %s\n%s", resource, clusters, strings.Join(more, "\n"))
-}
-
-// clusterList is a list of n clusters.
-func clusterList(n int) string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("{name: member%d}", i)
-	}
-	return "[" + strings.Join(names, ",") + "]"
-}
-
-// answerCase is the answer of the server to one YAML document.
-type answerCase struct {
-	name string
-	yaml string
-	want string // the whole message; empty when the document is accepted
-}
-
 func TestResourceValidation(t *testing.T) {
 	t.Parallel()
-	checkSpecs(t, []answerCase{{
-		name: "a namespaced resource of a group",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: web}", members),
-	}, {
-		name: "a resource of the core group",
-		yaml: spec("{apiVersion: v1, kind: ConfigMap, name: web}", members),
-	}, {
-		name: "a custom resource with a long group and a name with dots and colons",
-		yaml: spec("{apiVersion: my-group.sub.example.com/v1beta1, kind: Widget2, name: 'system:web.example.com'}", members),
-	}, {
-		name: "no resource",
-		yaml: "clusters: " + members,
-		want: blocked("spec.resource: Required value"),
-	}, {
-		name: "no apiVersion",
-		yaml: spec("{kind: Deployment, name: web}", members),
-		want: blocked("spec.resource.apiVersion: Required value"),
-	}, {
-		name: "an empty apiVersion",
-		yaml: spec("{apiVersion: '', kind: Deployment, name: web}", members),
-		want: refused + `spec.resource.apiVersion: Invalid value: "": ` + notAnAPIVersion,
-	}, {
-		name: "an apiVersion that ends in a slash",
-		yaml: spec("{apiVersion: apps/, kind: Deployment, name: web}", members),
-		want: refused + `spec.resource.apiVersion: Invalid value: "apps/": ` + notAnAPIVersion,
-	}, {
-		name: "an apiVersion with capitals",
-		yaml: spec("{apiVersion: Apps/v1, kind: Deployment, name: web}", members),
-		want: refused + `spec.resource.apiVersion: Invalid value: "Apps/v1": ` + notAnAPIVersion,
-	}, {
-		name: "an apiVersion with three parts",
-		yaml: spec("{apiVersion: apps/v1/deployments, kind: Deployment, name: web}", members),
-		want: refused + `spec.resource.apiVersion: Invalid value: "apps/v1/deployments": ` + notAnAPIVersion,
-	}, {
-		name: "the longest apiVersion",
-		yaml: spec("{apiVersion: "+strings.Repeat("g", 253)+"/"+strings.Repeat("v", 63)+", kind: Deployment, name: web}", members),
-	}, {
-		name: "a longer apiVersion",
-		yaml: spec("{apiVersion: "+strings.Repeat("g", 254)+"/"+strings.Repeat("v", 63)+", kind: Deployment, name: web}", members),
-		want: blocked("spec.resource.apiVersion: Too long: may not be more than 317 bytes"),
-	}, {
-		name: "no kind",
-		yaml: spec("{apiVersion: apps/v1, name: web}", members),
-		want: blocked("spec.resource.kind: Required value"),
-	}, {
-		name: "an empty kind",
-		yaml: spec("{apiVersion: apps/v1, kind: '', name: web}", members),
-		want: refused + `spec.resource.kind: Invalid value: "": ` + notAKind,
-	}, {
-		name: "a plural with its group for a kind",
-		yaml: spec("{apiVersion: apps/v1, kind: deployments.apps, name: web}", members),
-		want: refused + `spec.resource.kind: Invalid value: "deployments.apps": ` + notAKind,
-	}, {
-		name: "the longest kind",
-		yaml: spec("{apiVersion: apps/v1, kind: "+strings.Repeat("K", 63)+", name: web}", members),
-	}, {
-		name: "a longer kind",
-		yaml: spec("{apiVersion: apps/v1, kind: "+strings.Repeat("K", 64)+", name: web}", members),
-		want: blocked("spec.resource.kind: Too long: may not be more than 63 bytes"),
-	}, {
-		name: "no name",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment}", members),
-		want: blocked("spec.resource.name: Required value"),
-	}, {
-		name: "an empty name",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: ''}", members),
-		want: refused + `spec.resource.name: Invalid value: "": ` + notAName,
-	}, {
-		name: "a namespace in the name",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: shop/web}", members),
-		want: refused + `spec.resource.name: Invalid value: "shop/web": ` + notAName,
-	}, {
-		name: "a percent sign in the name",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: a%b}", members),
-		want: refused + `spec.resource.name: Invalid value: "a%b": ` + notAName,
-	}, {
-		name: "a name of one dot",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: .}", members),
-		want: refused + `spec.resource.name: Invalid value: ".": ` + notAName,
-	}, {
-		name: "a name of two dots",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: ..}", members),
-		want: refused + `spec.resource.name: Invalid value: "..": ` + notAName,
-	}, {
-		name: "the longest name",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: "+strings.Repeat("n", 253)+"}", members),
-	}, {
-		name: "a longer name",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: "+strings.Repeat("n", 254)+"}", members),
-		want: blocked("spec.resource.name: Too long: may not be more than 253 bytes"),
-	}, {
-		name: "a namespace of its own",
-		yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: web, namespace: shop}", members),
-		want: `DirectPropagation in version "v1alpha1" cannot be handled as a DirectPropagation: strict decoding error: unknown field "spec.resource.namespace"`,
-	}})
+	checkSpecs(t, resourceCases)
 }
+
+var resourceCases = []answerCase{{
+	name: "a namespaced resource of a group",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: web}", members),
+}, {
+	name: "a resource of the core group",
+	yaml: spec("{apiVersion: v1, kind: ConfigMap, name: web}", members),
+}, {
+	name: "a custom resource with a long group and a name with dots and colons",
+	yaml: spec("{apiVersion: my-group.sub.example.com/v1beta1, kind: Widget2, name: 'system:web.example.com'}", members),
+}, {
+	name: "no resource",
+	yaml: "clusters: " + members,
+	want: blocked("spec.resource: Required value"),
+}, {
+	name: "no apiVersion",
+	yaml: spec("{kind: Deployment, name: web}", members),
+	want: blocked("spec.resource.apiVersion: Required value"),
+}, {
+	name: "an empty apiVersion",
+	yaml: spec("{apiVersion: '', kind: Deployment, name: web}", members),
+	want: refused + `spec.resource.apiVersion: Invalid value: "": ` + notAnAPIVersion,
+}, {
+	name: "an apiVersion that ends in a slash",
+	yaml: spec("{apiVersion: apps/, kind: Deployment, name: web}", members),
+	want: refused + `spec.resource.apiVersion: Invalid value: "apps/": ` + notAnAPIVersion,
+}, {
+	name: "an apiVersion with capitals",
+	yaml: spec("{apiVersion: Apps/v1, kind: Deployment, name: web}", members),
+	want: refused + `spec.resource.apiVersion: Invalid value: "Apps/v1": ` + notAnAPIVersion,
+}, {
+	name: "an apiVersion with three parts",
+	yaml: spec("{apiVersion: apps/v1/deployments, kind: Deployment, name: web}", members),
+	want: refused + `spec.resource.apiVersion: Invalid value: "apps/v1/deployments": ` + notAnAPIVersion,
+}, {
+	name: "the longest apiVersion",
+	yaml: spec("{apiVersion: "+strings.Repeat("g", 253)+"/"+strings.Repeat("v", 63)+", kind: Deployment, name: web}", members),
+}, {
+	name: "a longer apiVersion",
+	yaml: spec("{apiVersion: "+strings.Repeat("g", 254)+"/"+strings.Repeat("v", 63)+", kind: Deployment, name: web}", members),
+	want: blocked("spec.resource.apiVersion: Too long: may not be more than 317 bytes"),
+}, {
+	name: "no kind",
+	yaml: spec("{apiVersion: apps/v1, name: web}", members),
+	want: blocked("spec.resource.kind: Required value"),
+}, {
+	name: "an empty kind",
+	yaml: spec("{apiVersion: apps/v1, kind: '', name: web}", members),
+	want: refused + `spec.resource.kind: Invalid value: "": ` + notAKind,
+}, {
+	name: "a plural with its group for a kind",
+	yaml: spec("{apiVersion: apps/v1, kind: deployments.apps, name: web}", members),
+	want: refused + `spec.resource.kind: Invalid value: "deployments.apps": ` + notAKind,
+}, {
+	name: "the longest kind",
+	yaml: spec("{apiVersion: apps/v1, kind: "+strings.Repeat("K", 63)+", name: web}", members),
+}, {
+	name: "a longer kind",
+	yaml: spec("{apiVersion: apps/v1, kind: "+strings.Repeat("K", 64)+", name: web}", members),
+	want: blocked("spec.resource.kind: Too long: may not be more than 63 bytes"),
+}, {
+	name: "no name",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment}", members),
+	want: blocked("spec.resource.name: Required value"),
+}, {
+	name: "an empty name",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: ''}", members),
+	want: refused + `spec.resource.name: Invalid value: "": ` + notAName,
+}, {
+	name: "a namespace in the name",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: shop/web}", members),
+	want: refused + `spec.resource.name: Invalid value: "shop/web": ` + notAName,
+}, {
+	name: "a percent sign in the name",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: a%b}", members),
+	want: refused + `spec.resource.name: Invalid value: "a%b": ` + notAName,
+}, {
+	name: "a name of one dot",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: .}", members),
+	want: refused + `spec.resource.name: Invalid value: ".": ` + notAName,
+}, {
+	name: "a name of two dots",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: ..}", members),
+	want: refused + `spec.resource.name: Invalid value: "..": ` + notAName,
+}, {
+	name: "the longest name",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: "+strings.Repeat("n", 253)+"}", members),
+}, {
+	name: "a longer name",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: "+strings.Repeat("n", 254)+"}", members),
+	want: blocked("spec.resource.name: Too long: may not be more than 253 bytes"),
+}, {
+	name: "a namespace of its own",
+	yaml: spec("{apiVersion: apps/v1, kind: Deployment, name: web, namespace: shop}", members),
+	want: `DirectPropagation in version "v1alpha1" cannot be handled as a DirectPropagation: strict decoding error: unknown field "spec.resource.namespace"`,
+}}
 
 func TestClustersValidation(t *testing.T) {
 	t.Parallel()
@@ -357,15 +296,6 @@ func TestPolicyValidation(t *testing.T) {
 	}})
 }
 
-// clusterNames returns n names of clusters.
-func clusterNames(n int) string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("member%d", i)
-	}
-	return strings.Join(names, ",")
-}
-
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	got, err := create(t, "defaults", spec(web, members), metav1.CreateOptions{})
@@ -407,118 +337,6 @@ func TestGoTypesKeepTheirPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	cleanUp(t, "typed")
-}
-
-func TestStatusValidation(t *testing.T) {
-	t.Parallel()
-	const now = "2026-01-02T03:04:05Z"
-	summary := "summary: {progress: 0/2, clusters: 2, applied: 0, healthy: 0, failed: 1, pending: 1, unreachable: 0}"
-	row := func(name, more string) string {
-		return fmt.Sprintf("{name: %s, applied: 'False', health: Unknown, reason: ApplyFailed, lastTransitionTime: %q%s}", name, now, more)
-	}
-	condition := func(kind string) string {
-		return fmt.Sprintf("{type: %s, status: 'False', reason: ApplyFailed, message: x, observedGeneration: 1, lastTransitionTime: %q}", kind, now)
-	}
-	rows := func(n int) string {
-		list := make([]string, n)
-		for i := range list {
-			list[i] = row(fmt.Sprintf("member%d", i), "")
-		}
-		return "clusters: [" + strings.Join(list, ",") + "]"
-	}
-	for _, tc := range []answerCase{{
-		name: "a whole status",
-		yaml: fmt.Sprintf("observedGeneration: 1\n%s\nconditions: [%s]\nomitted: 0\nclusters: [%s, %s]", summary, condition("Ready"),
-			row("member1", ", message: '"+strings.Repeat("m", 256)+"', revision: '"+strings.Repeat("r", 64)+"'"), row("member2", "")),
-	}, {
-		name: "not seen yet",
-		yaml: "observedGeneration: -1",
-	}, {
-		name: "an impossible generation",
-		yaml: "observedGeneration: -2",
-		want: refused + "status.observedGeneration: Invalid value: -2: observedGeneration in body should be greater than or equal to -1",
-	}, {
-		name: "a message that is too long",
-		yaml: "clusters: [" + row("member1", ", message: '"+strings.Repeat("m", 257)+"'") + "]",
-		want: blocked("status.clusters[0].message: Too long: may not be more than 256 bytes"),
-	}, {
-		name: "a revision that is too long",
-		yaml: "clusters: [" + row("member1", ", revision: '"+strings.Repeat("r", 65)+"'") + "]",
-		want: blocked("status.clusters[0].revision: Too long: may not be more than 64 bytes"),
-	}, {
-		name: "256 rows",
-		yaml: rows(256),
-	}, {
-		name: "257 rows",
-		yaml: rows(257),
-		want: blocked("status.clusters: Too many: 257: must have at most 256 items"),
-	}, {
-		name: "two conditions of one type",
-		yaml: fmt.Sprintf("conditions: [%s, %s]", condition("Ready"), condition("Ready")),
-		want: refused + `status.conditions[1]: Duplicate value: {"type":"Ready"}`,
-	}, {
-		name: "a state that does not exist",
-		yaml: fmt.Sprintf("clusters: [{name: member1, applied: 'Maybe', health: Fine, reason: ApplyFailed, lastTransitionTime: %q}]", now),
-		want: blocked(`status.clusters[0].applied: Unsupported value: "Maybe": supported values: "True", "False", "Unknown"`,
-			`status.clusters[0].health: Unsupported value: "Fine": supported values: "Healthy", "Unhealthy", "Unknown"`),
-	}, {
-		name: "a row that says nothing",
-		yaml: "clusters: [{name: member1}]",
-		want: blocked("status.clusters[0].applied: Required value", "status.clusters[0].health: Required value",
-			"status.clusters[0].lastTransitionTime: Required value", "status.clusters[0].reason: Required value"),
-	}, {
-		name: "a negative count",
-		yaml: "summary: {progress: 0/2, clusters: 2, applied: 0, healthy: 0, failed: -1, pending: 1, unreachable: 0}",
-		want: refused + "status.summary.failed: Invalid value: -1: summary.failed in body should be greater than or equal to 0",
-	}} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			// A unique name, and persisted: the status of an object that does not
-			// exist cannot be written.
-			name := strings.NewReplacer(" ", "-").Replace(strings.ToLower(tc.name))
-			object, err := create(t, name, spec(web, members), metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			object.Object["status"] = decode(t, tc.yaml)
-			_, err = client(t).UpdateStatus(t.Context(), object, metav1.UpdateOptions{})
-			if diff := cmp.Diff(strings.ReplaceAll(tc.want, `"web"`, strconv.Quote(name)), message(err)); diff != "" {
-				t.Errorf("answer of the API server (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestStatusIsASubresource checks that users cannot write the status with the
-// spec, and that the controller cannot change the spec with the status.
-func TestStatusIsASubresource(t *testing.T) {
-	t.Parallel()
-	object, err := create(t, "subresource", spec(web, members)+"\n", metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	object.Object["status"] = map[string]any{"observedGeneration": int64(7)}
-	object.Object["spec"] = decode(t, spec(web, "[{name: member3}]"))
-	object, err = client(t).UpdateStatus(t.Context(), object, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := object.GetGeneration(); got != 1 {
-		t.Errorf("a write of the status made generation %d of the spec", got)
-	}
-
-	object.Object["status"] = map[string]any{"observedGeneration": int64(8)}
-	object.Object["spec"] = decode(t, spec(web, "[{name: member4}]"))
-	object, err = client(t).Update(t.Context(), object, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := object.GetGeneration(); got != 2 {
-		t.Errorf("generation after a change of the spec: %d, want 2", got)
-	}
-	if got, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); got != 7 {
-		t.Errorf("a write of the spec changed status.observedGeneration to %d", got)
-	}
 }
 
 func TestServiceAccountValidation(t *testing.T) {
@@ -574,79 +392,5 @@ func TestClusterScopedHasNoServiceAccount(t *testing.T) {
 		if diff := cmp.Diff(want, message(err)); diff != "" {
 			t.Errorf("answer of the API server to %q (-want +got):\n%s", more, diff)
 		}
-	}
-}
-
-// checkSpecs asks the server about each document, without storing any.
-func checkSpecs(t *testing.T, cases []answerCase) {
-	t.Helper()
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := create(t, "web", tc.yaml, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			if diff := cmp.Diff(tc.want, message(err)); diff != "" {
-				t.Errorf("answer of the API server (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// message is the answer of the server, with several findings in a fixed order.
-func message(err error) string {
-	if err == nil {
-		return ""
-	}
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) < 2 {
-		return err.Error()
-	}
-	findings := []string{}
-	for _, cause := range status.Status().Details.Causes {
-		findings = append(findings, cause.Field+": "+cause.Message)
-	}
-	before, _, _ := strings.Cut(err.Error(), "[")
-	return before + inOrder(findings)
-}
-
-func decode(t *testing.T, document string) map[string]any {
-	t.Helper()
-	object := map[string]any{}
-	if err := yaml.Unmarshal([]byte(document), &object); err != nil {
-		t.Fatalf("the test's own YAML: %v\n%s", err, document)
-	}
-	return object
-}
-
-func client(t *testing.T) dynamic.ResourceInterface {
-	t.Helper()
-	clients, err := dynamic.NewForConfig(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return clients.Resource(directPropagations).Namespace("default")
-}
-
-// create creates a DirectPropagation as kubectl does, with strict validation of
-// fields. The object is deleted when the test ends, so that the test can run again
-// on the same server.
-func create(t *testing.T, name, spec string, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
-	t.Helper()
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": decode(t, spec)}}
-	object.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
-	object.SetKind("DirectPropagation")
-	object.SetName(name)
-	options.FieldValidation = metav1.FieldValidationStrict
-	created, err := client(t).Create(t.Context(), object, options)
-	if err == nil && len(options.DryRun) == 0 {
-		t.Cleanup(func() { cleanUp(t, name) })
-	}
-	return created, err
-}
-
-// cleanUp deletes a DirectPropagation after a test.
-func cleanUp(t *testing.T, name string) {
-	t.Helper()
-	if err := client(t).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-		t.Errorf("deleting DirectPropagation %s: %v", name, err)
 	}
 }
