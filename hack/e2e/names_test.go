@@ -24,7 +24,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,8 +74,11 @@ func TestCaseOfNameChanges(t *testing.T) {
 		return func(ctx context.Context) error {
 			for _, member := range members {
 				err := member.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: name}, &rbacv1.Role{})
-				if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == want {
-					return fmt.Errorf("%s: Role %s: %w", member, name, err)
+				if client.IgnoreNotFound(err) != nil {
+					return err
+				}
+				if found := err == nil; found != want {
+					return fmt.Errorf("%s has Role %s: %t", member, name, found)
 				}
 			}
 			return nil
