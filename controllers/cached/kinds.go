@@ -77,9 +77,10 @@ type servedVersion struct {
 	// at is when the API server was last asked; the zero time for never.
 	at     time.Time
 	mapper *meta.DefaultRESTMapper
-	// err is the error of the last request, and until is when it may be repeated.
-	err   error
-	until time.Time
+	// err is the error of the last request, failed is when it was returned, and until
+	// is when the request may be repeated, unless the group changes earlier.
+	err           error
+	failed, until time.Time
 	kinds map[schema.GroupVersionKind]servedKind
 }
 
@@ -126,13 +127,14 @@ func (k *Kinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RE
 	served := k.servedOf(version)
 	served.mu.Lock()
 	defer served.mu.Unlock()
-	if now := k.clock.Now(); !served.fresh(now, k.changedAt(version.Group), version.WithKind(kind.Kind)) {
-		if now.Before(served.until) {
+	if now, changed := k.clock.Now(), k.changedAt(version.Group); !served.fresh(now, changed, version.WithKind(kind.Kind)) {
+		if now.Before(served.until) && !changed.After(served.failed) {
 			return nil, served.err
 		}
 		kinds, err := k.ask(version)
 		if err != nil {
-			served.err, served.until = err, k.clock.Now().Add(kindsBackoff*k.clock.Since(now))
+			served.err, served.failed = err, k.clock.Now()
+			served.until = served.failed.Add(kindsBackoff * served.failed.Sub(now))
 			return nil, err
 		}
 		k.learn(served, version, kinds, now)

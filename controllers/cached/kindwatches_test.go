@@ -303,6 +303,25 @@ func TestGroupThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// A sign that the API server answers again, such as a watch that works again, has it
+// asked immediately.
+func TestGroupThatChangesIsAskedAfterAFailure(t *testing.T) {
+	b := newKindsBench()
+	b.server.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+		b.after(KindsTimeout)
+		return true, nil, apierrors.NewTimeoutError("no answer", 0)
+	})
+	if _, err := b.RESTMapping(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "v1"); !apierrors.IsTimeout(err) {
+		t.Fatalf("the error is %v", err)
+	}
+	b.server.ReactionChain = nil
+	b.after(time.Second)
+	b.Changed("apps")
+	if got := b.maps(t, "Deployment"); got != "deployments namespace" {
+		t.Errorf("a Deployment is %s when the API server answers", got)
+	}
+}
+
 // Memory is bounded, however many versions objects name that are not served.
 func TestMissingVersionsAreForgotten(t *testing.T) {
 	b := newKindsBench()
