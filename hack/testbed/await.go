@@ -59,16 +59,14 @@ func (b *Bed) controllerFault() error {
 func await(ctx context.Context, limit time.Duration, what string, fault func() error, check func(context.Context) error) (time.Time, error) {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, Glance, limit, true, func(ctx context.Context) (bool, error) {
-		if err := fault(); err != nil {
-			return false, err
+		err := check(ctx)
+		if err == nil {
+			return true, nil
 		}
-		if err := check(ctx); err != nil {
-			if ctx.Err() == nil {
-				last = err
-			}
-			return false, nil
+		if ctx.Err() == nil {
+			last = err
 		}
-		return true, nil
+		return false, fault()
 	})
 	switch {
 	case err == nil:
