@@ -124,15 +124,35 @@ func (l *Ledger) Pending(owner types.UID) bool {
 // maxLosses is how many losses are kept before expired ones are dropped.
 const maxLosses = 1000
 
-// Gone records that a Work has vanished from the cache: what was written to it is no
-// longer valid.
-func (l *Ledger) Gone(owner types.UID, work client.Object) {
+// NotDeleted takes back what Deleted has recorded after the deletion has failed. If it
+// may have succeeded all the same, the Work still counts as deleted by this process
+// when it vanishes.
+func (l *Ledger) NotDeleted(owner types.UID, work client.Object, perhaps bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.drop(owner, work)
+	if !perhaps {
+		delete(l.deletions, work.GetUID())
+	}
+}
+
+// drop drops what was written to a Work.
+func (l *Ledger) drop(owner types.UID, work client.Object) {
 	key := client.ObjectKeyFromObject(work)
 	if entry, found := l.works[owner][key]; found && entry.work.UID == work.GetUID() {
 		delete(l.works[owner], key)
 	}
+}
+
+// Gone records that a Work has vanished from the cache: what was written to it, for
+// any of the given owners, is no longer valid.
+func (l *Ledger) Gone(work client.Object, owners ...types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, owner := range owners {
+		l.drop(owner, work)
+	}
+	key := client.ObjectKeyFromObject(work)
 	if l.deletions[work.GetUID()] {
 		delete(l.deletions, work.GetUID())
 		return

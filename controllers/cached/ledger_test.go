@@ -17,6 +17,7 @@ limitations under the License.
 package cached
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -74,7 +75,7 @@ func TestLedger(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tc.gone != nil {
-				ledger.Gone("owner", tc.gone)
+				ledger.Gone(tc.gone, "owner")
 			}
 			passive.SetTime(now.Add(tc.later))
 			works := map[types.NamespacedName]*workv1alpha1.Work{}
@@ -106,6 +107,8 @@ func TestLossesAreOfOthers(t *testing.T) {
 		lost  bool
 	}{
 		"deleted by this process":                  {func(l *Ledger) error { return l.Deleted("owner", versioned("a", "9")) }, false},
+		"deleted without an answer":                {notDeleted(true), false},
+		"deleted by somebody else after a refusal": {notDeleted(false), true},
 		"deleted by somebody else":                 {func(*Ledger) error { return nil }, true},
 		"deleted by somebody else, and written to": {func(l *Ledger) error { return l.Wrote("owner", leaving) }, true},
 	} {
@@ -114,11 +117,36 @@ func TestLossesAreOfOthers(t *testing.T) {
 			if err := tc.write(ledger); err != nil {
 				t.Fatal(err)
 			}
-			ledger.Gone("owner", leaving)
+			ledger.Gone(leaving, "owner")
 			if lost := !ledger.Lost(client.ObjectKeyFromObject(leaving)).IsZero(); lost != tc.lost {
 				t.Errorf("lost is %t, want %t", lost, tc.lost)
 			}
 		})
+	}
+}
+
+// notDeleted is a deletion that fails, perhaps after it has taken effect.
+func notDeleted(perhaps bool) func(*Ledger) error {
+	return func(l *Ledger) error {
+		work := versioned("a", "9")
+		if err := l.Deleted("owner", work); err != nil {
+			return err
+		}
+		if l.NotDeleted("owner", work, perhaps); l.Pending("owner") {
+			return errors.New("the deletion still counts")
+		}
+		return nil
+	}
+}
+
+// What was written under another owner is dropped with the Work, too.
+func TestGoneConcernsAllOwners(t *testing.T) {
+	ledger := NewLedger(clocktesting.NewFakePassiveClock(now))
+	if err := ledger.Deleted("vanished", versioned("a", "9")); err != nil {
+		t.Fatal(err)
+	}
+	if ledger.Gone(versioned("a", "10"), "owner", "vanished"); ledger.Pending("vanished") {
+		t.Error("a Work that is gone is still pending")
 	}
 }
 

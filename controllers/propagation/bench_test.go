@@ -371,6 +371,6 @@ func (b *bench) dropFinalizers(t *testing.T) {
 		if err := b.server.Update(t.Context(), &work); err != nil {
 			t.Fatal(err)
 		}
-		b.ledger.Gone("ours", &work)
+		b.ledger.Gone(&work, "ours")
 	}
 }

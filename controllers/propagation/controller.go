@@ -92,14 +92,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object, err := r.owners().get(ctx, request.NamespacedName)
 	if err != nil {
-		return ctrl.Result{}, err
+		return r.unfinished(request.NamespacedName, err)
 	}
 	if object == nil {
 		return r.sweep(ctx, request.NamespacedName)
 	}
 	observed, plan, means, err := r.decide(ctx, object)
 	if err != nil {
-		return ctrl.Result{}, err
+		return r.unfinished(request.NamespacedName, err)
 	}
 	logPlan(ctx, plan)
 	r.memories.of(request.NamespacedName).resized(max(len(observed.Works), len(observed.Targets)))
@@ -115,9 +115,8 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return r.report(ctx, object, observed, plan, result)
 }
 
-// bury forgets an object that is gone.
+// bury forgets an object that is gone. Its memory is left to sweep.
 func (r *Reconciler) bury(key types.NamespacedName) {
-	r.memories.forget(key)
 	r.Resources.Forget(key)
 	r.ledger.ForgetObject(key)
 	r.gauges.forget(key)
@@ -151,34 +150,31 @@ func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	stored, _ := r.vanished.Load(key)
 	at, witnessed := stored.(time.Time)
-	// The UID is not known any more; the ledger only wants one of its own.
-	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: types.UID("vanished " + key.String())}
+	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: vanishedUID(key)}
+	r.memories.retire(key)
 	observed := &decide.Observed{
-		Now: r.Clock.Now(), Owner: owner, Deleting: true, Vanished: true,
+		Now: r.Clock.Now(), Owner: owner, Deleting: true, Vanished: true, Setbacks: r.memories.known(key).refused(),
 		Spec: &propagationv1alpha1.PropagationSpec{}, Clusters: map[string]decide.Cluster{},
 	}
 	var err error
 	if observed.Works, err = r.observeWorks(owner); err != nil {
-		return ctrl.Result{}, err
+		return r.unfinished(key, err)
 	}
 	waiting := r.owners().mayReturn() && !witnessed && len(observed.Works) > 0
 	if !witnessed {
 		maps.DeleteFunc(observed.Works, func(_ types.NamespacedName, work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
 	}
 	if err := r.observeClusters(ctx, observed); err != nil {
-		return ctrl.Result{}, err
+		return r.unfinished(key, err)
 	}
 	observed.Kept = r.requirements.Kept(key)
 	plan := decide.NewPlan(observed)
 	logPlan(ctx, plan)
 	result, err := r.apply(ctx, nil, observed, plan, nil)
 	if err != nil {
-		return ctrl.Result{}, err
+		return r.unfinished(key, err)
 	}
-	if err := failure(result); err != nil {
-		return ctrl.Result{}, err
-	}
-	next := plan.Wait
+	next := decide.Sooner(decide.Sooner(plan.Wait, r.due(key, result)), r.unsettled(observed, result))
 	if waiting {
 		// It is not known yet who requires it.
 		next = decide.Sooner(next, requirementPoll)
@@ -186,8 +182,15 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if witnessed {
 		next = r.forgetVanished(key, next, at.Add(cached.LedgerTTL).Sub(r.Clock.Now()))
 	}
+	if next == 0 {
+		r.memories.forget(key)
+	}
 	return ctrl.Result{RequeueAfter: next}, nil
 }
+
+// vanishedUID stands for the UID of an object that is gone, which nobody knows
+// anymore: the ledger keeps what is written for the object under it.
+func vanishedUID(key types.NamespacedName) types.UID { return types.UID("vanished " + key.String()) }
 
 // forgetVanished forgets an object that was seen to go once nothing is left to do for
 // it and no time is left in which the cache may show Works that were written just

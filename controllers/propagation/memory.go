@@ -59,6 +59,20 @@ func (m *memories) known(key types.NamespacedName) *memory {
 	return &memory{}
 }
 
+// retire drops what is remembered of an object that is gone, except how the removal
+// of its Works fares.
+func (m *memories) retire(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.byObject[key]
+	if before == nil {
+		return
+	}
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	m.byObject[key] = &memory{said: before.said, beaten: before.beaten, setbacks: before.setbacks}
+}
+
 // forget drops all that is remembered of an object.
 func (m *memories) forget(key types.NamespacedName) {
 	m.mu.Lock()

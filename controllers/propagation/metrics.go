@@ -34,7 +34,7 @@ import (
 var (
 	reconcileErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_reconcile_errors_total",
-		Help: "Reconciles that ended with a problem, by kind of the object and reason.",
+		Help: "Failed attempts to reconcile an object or to write one of its Works, by kind of the object and reason.",
 	}, []string{"kind", "reason"})
 	workWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "karmada_direct_work_writes_total",
@@ -62,6 +62,10 @@ var (
 func init() {
 	metrics.Registry.MustRegister(reconcileErrors, workWrites, templateWrites, worksSkipped, clusterRows, confirmationSeconds)
 }
+
+// reasonReconcileFailed counts errors that no status reports, for example because the
+// status itself cannot be written. The log has them.
+const reasonReconcileFailed = "ReconcileFailed"
 
 // gauges keeps what the metrics of one reconciler remember between reconciles.
 type gauges struct {

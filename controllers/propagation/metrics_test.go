@@ -17,10 +17,18 @@ limitations under the License.
 package propagation
 
 import (
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -65,7 +73,7 @@ func removeWorks(t *testing.T, b *bench) {
 		if err := b.server.Delete(t.Context(), &work); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
-		b.ledger.Gone("ours", &work)
+		b.ledger.Gone(&work, "ours")
 	}
 }
 
@@ -102,7 +110,7 @@ func secondClusterLeaves(t *testing.T, b *bench) {
 	if err := b.server.Delete(t.Context(), work); err != nil {
 		t.Fatal(err)
 	}
-	b.ledger.Gone("ours", work)
+	b.ledger.Gone(work, "ours")
 }
 
 // objectIsDeleted deletes the object with its Works.
@@ -134,4 +142,37 @@ func (g *gauges) running() int {
 		count += len(clocks)
 	}
 	return count
+}
+
+// counted is the value of a counter.
+func counted(t *testing.T, counter prometheus.Counter) float64 {
+	t.Helper()
+	metric := &dto.Metric{}
+	if err := counter.Write(metric); err != nil {
+		t.Fatal(err)
+	}
+	return metric.GetCounter().GetValue()
+}
+
+// An error that no status reports is counted at every attempt: alerts depend on it.
+func TestErrorsWithoutAStatusAreCounted(t *testing.T) {
+	b := newBench(t, aShop()...)
+	counter := reconcileErrors.WithLabelValues(b.Kind, reasonReconcileFailed)
+	before := counted(t, counter)
+	b.settle(t)
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // nothing is held back
+	b.confirm(t)
+	b.refuse = func(write string) error {
+		if strings.HasPrefix(write, "update status of DirectPropagation") {
+			return apierrors.NewForbidden(propagationv1alpha1.Resource("directpropagations"), "web", errors.New("refused by a policy"))
+		}
+		return nil
+	}
+	const attempts = 5
+	for range attempts {
+		_, _ = b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	}
+	if got := counted(t, counter) - before; got != attempts {
+		t.Errorf("%v of %d errors are counted", got, attempts)
+	}
 }

@@ -72,8 +72,6 @@ type publication struct {
 	hold time.Duration
 	// early is when the resource may be written again; 0 when there is no need.
 	early time.Duration
-	// err is why the resource could not be written.
-	err error
 }
 
 func (r *Reconciler) owners() owners {
@@ -181,8 +179,7 @@ func (o objects) publish(ctx context.Context, object cached.Object, observed *de
 			return publication{}, err
 		}
 	}
-	early, err := o.r.reportOnTemplate(ctx, object, observed)
-	return publication{hold: hold, early: early, err: err}, nil
+	return publication{hold: hold, early: o.r.reportOnTemplate(ctx, object, observed)}, nil
 }
 
 // dependencies are what objects have in common that require a resource.

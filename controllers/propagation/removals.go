@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -53,6 +54,9 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 			return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 		}
 		r.ended(ctx, "update", removal.Work, removal.Why)
+		if _, err := render.Compact(written); err != nil {
+			return err //nolint:wrapcheck // it says which Work
+		}
 		work = written
 	}
 	if render.HoldsNamespace(removal.Work) {
@@ -68,8 +72,8 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 	if err := r.ledger.Deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
-	if err := r.deleteOurs(ctx, work); err != nil {
-		r.ledger.Gone(observed.Owner.UID, work)
+	if err := r.deleteOurs(ctx, work, removal.Why); err != nil {
+		r.ledger.NotDeleted(observed.Owner.UID, work, mayHaveSucceeded(err))
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
 	r.ended(ctx, "delete", work, removal.Why)
@@ -80,10 +84,11 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 // because a policy's binding takes a Work over without changing its UID. A cache
 // that is behind would have the deletion rejected again and again: after a
 // conflict, the Work is read, and deleted if it is still what it was to us.
-func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work) error {
+func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work, why decide.Why) error {
 	conflict := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion})
-	if !apierrors.IsConflict(conflict) || render.HoldsNamespace(work) {
-		// What is in the Namespace was read at this very resourceVersion.
+	if !apierrors.IsConflict(conflict) || render.HoldsNamespace(work) || why == decide.Replaced {
+		// Whether Karmada synchronizes the Namespace, or whether the cluster refuses
+		// the resource, was decided from this very resourceVersion.
 		return conflict //nolint:wrapcheck // the caller says what was deleted
 	}
 	current := &workv1alpha1.Work{}
@@ -95,6 +100,13 @@ func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work) er
 		return conflict //nolint:wrapcheck // the caller says what was deleted
 	}
 	return r.Client.Delete(ctx, current, client.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion}) //nolint:wrapcheck // the caller says what was deleted
+}
+
+// mayHaveSucceeded reports whether a failed request may have taken effect: no answer
+// came, or one that says that the API server does not know either.
+func mayHaveSucceeded(err error) bool {
+	answer, answered := errors.AsType[*apierrors.StatusError](err)
+	return !answered || answer.ErrStatus.Code >= http.StatusInternalServerError
 }
 
 // synchronizedNamespace returns the Namespace that a Work holds if Karmada puts it
@@ -148,7 +160,7 @@ func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, wo
 	}
 	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
 	if err := r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		r.ledger.Gone(observed.Owner.UID, work)
+		r.ledger.NotDeleted(observed.Owner.UID, work, mayHaveSucceeded(err))
 		return r.unlessGone(err, "handing over Work %s/%s to Karmada's namespace synchronization", work.Namespace, work.Name)
 	}
 	r.ended(ctx, "release", work, why)

@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +54,7 @@ func (r *Reconciler) report(ctx context.Context, object cached.Object, observed 
 	key := client.ObjectKeyFromObject(object)
 	works, err := r.observeWorks(observed.Owner)
 	if err != nil {
-		return ctrl.Result{}, err
+		return r.unfinished(key, err)
 	}
 	now := observed.After(works, r.requirements.Faring(observed))
 	status, rows := decide.StatusAndRows(now, result)
@@ -65,26 +64,31 @@ func (r *Reconciler) report(ctx context.Context, object cached.Object, observed 
 	if err != nil {
 		return r.again(key, err)
 	}
-	next, failure := r.next(now, decide.Sooner(decide.Sooner(plan.Wait, published.hold), published.early), result)
+	next, err := r.next(now, decide.Sooner(decide.Sooner(plan.Wait, published.hold), published.early), result)
 	if published.hold > 0 && next.RequeueAfter == published.hold {
 		next.Priority = ptr.To(priorityReport)
 	}
-	return next, errors.Join(failure, published.err)
+	return next, err
 }
 
-// reportOnTemplate aggregates onto the resource, and tells when it cannot. It
-// returns when to try again; 0 when there is no need.
-func (r *Reconciler) reportOnTemplate(ctx context.Context, object cached.Object, observed *decide.Observed) (time.Duration, error) {
+// reportOnTemplate aggregates the status onto the resource, and reports why it
+// cannot. It returns when to try again; 0 for not at all. A failure is not an error
+// of the reconcile: an error would end the timers of everything else.
+func (r *Reconciler) reportOnTemplate(ctx context.Context, object cached.Object, observed *decide.Observed) time.Duration {
 	early, err := r.aggregate(ctx, object, observed)
-	switch {
-	case err == nil:
-		return early, nil
-	case saysLookAgain(err):
-		return soon, nil
+	if saysLookAgain(err) {
+		return soon
+	}
+	delay, news := r.memories.of(client.ObjectKeyFromObject(object)).aggregation.failed(err)
+	if err == nil {
+		return early
 	}
 	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.EventAggregateStatusFailed).Inc()
-	r.event(object, propagationv1alpha1.EventAggregateStatusFailed, err.Error())
-	return 0, err
+	if news {
+		ctrl.LoggerFrom(ctx).Error(legible.Error(err), "Cannot aggregate the status onto the resource", keyReason, propagationv1alpha1.EventAggregateStatusFailed)
+		r.event(object, propagationv1alpha1.EventAggregateStatusFailed, err.Error())
+	}
+	return delay
 }
 
 // holdStatus tells how long to hold a status back; 0 to write it, or when
@@ -175,27 +179,20 @@ func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, stat
 // what went wrong. What goes wrong with a part of an object keeps the timers of the
 // rest.
 func (r *Reconciler) next(observed *decide.Observed, wait time.Duration, result *decide.Outcome) (ctrl.Result, error) {
-	problem, remembered := observed.Resource.Problem, r.memories.of(observed.Key())
+	problem := observed.Resource.Problem
 	if problem != nil {
 		reconcileErrors.WithLabelValues(r.Kind, problem.Reason).Inc()
 		if problem.Err != nil && wait == 0 {
 			return ctrl.Result{}, problem.Err
 		}
 	}
-	if !result.Due.IsZero() {
-		wait = decide.Sooner(wait, max(soon, result.Due.Sub(r.Clock.Now())))
-	}
+	wait = decide.Sooner(wait, r.due(observed.Key(), result))
 	if err := decide.ReviewFailure(observed); err != nil {
 		reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonReviewFailed).Inc()
 		if wait == 0 {
 			return ctrl.Result{}, err
 		}
 		wait = decide.Sooner(wait, decide.KindPoll)
-	}
-	if result.Retry {
-		wait = decide.Sooner(wait, remembered.beatenAgain())
-	} else {
-		remembered.unbeaten()
 	}
 	wait = decide.Sooner(wait, r.unsettled(observed, result))
 	switch {
@@ -207,6 +204,20 @@ func (r *Reconciler) next(observed *decide.Observed, wait time.Duration, result 
 		return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
+}
+
+// due is when to try again what the API server refused or what another write came
+// before; 0 for neither.
+func (r *Reconciler) due(key types.NamespacedName, result *decide.Outcome) time.Duration {
+	wait := time.Duration(0)
+	if !result.Due.IsZero() {
+		wait = max(soon, result.Due.Sub(r.Clock.Now()))
+	}
+	if !result.Retry {
+		r.memories.known(key).unbeaten()
+		return wait
+	}
+	return decide.Sooner(wait, r.memories.of(key).beatenAgain())
 }
 
 // unsettled is how long what was met on the way is to be looked at again for; 0
@@ -225,23 +236,23 @@ func (r *Reconciler) unsettled(observed *decide.Observed, result *decide.Outcome
 	return wait
 }
 
-// failure sums up what the API server refused; nil when nothing.
-func failure(result *decide.Outcome) error {
-	failures := make([]error, 0, len(result.Failures))
-	for cluster, err := range result.Failures {
-		failures = append(failures, fmt.Errorf("cluster %s: %w", cluster, err))
-	}
-	slices.SortFunc(failures, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(failures...)
-}
-
 // again takes a write that was beaten by another for what it is: no failure,
 // but a reason to look again, later each time.
 func (r *Reconciler) again(key types.NamespacedName, err error) (ctrl.Result, error) {
 	if saysLookAgain(err) {
 		return ctrl.Result{RequeueAfter: r.memories.of(key).beatenAgain()}, nil
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	if client.IgnoreNotFound(err) == nil {
+		return ctrl.Result{}, nil
+	}
+	return r.unfinished(key, err)
+}
+
+// unfinished counts an error that ends a reconcile before the status can report it.
+func (r *Reconciler) unfinished(key types.NamespacedName, err error) (ctrl.Result, error) {
+	r.memories.of(key) // so that onlyNews recognizes the same error the next time
+	reconcileErrors.WithLabelValues(r.Kind, reasonReconcileFailed).Inc()
+	return ctrl.Result{}, err
 }
 
 // tell makes an Event of trouble and of its end. What goes well is told by the

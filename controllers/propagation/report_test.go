@@ -70,7 +70,8 @@ func TestEventsTellTroubleOnly(t *testing.T) {
 func TestStatusWritesAreGathered(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
-	b.memories.of(web).statusWritten = time.Now()
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now())
+	b.memories.of(web).statusWritten = b.Clock.Now()
 	works := b.works(t)
 	works[0].Status.Conditions = []metav1.Condition{{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, Reason: "x"}, {Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: "x"}}
 	if err := b.server.Status().Update(t.Context(), &works[0]); err != nil {
@@ -177,6 +178,7 @@ func TestStatusWaitsForTheFirstAnswer(t *testing.T) {
 func theyAnswer(t *testing.T) {
 	t.Helper()
 	b := newBench(t, aShop()...)
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now())
 	result := b.look(t)
 	if slices.Contains(b.writes, statusWrite) || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval || ptr.Deref(result.Priority, 0) != priorityReport {
 		t.Errorf("%v written, again in %v with priority %d; want no status yet", b.writes, result.RequeueAfter, ptr.Deref(result.Priority, 0))
@@ -217,6 +219,7 @@ func nothingCanBeSent(t *testing.T) {
 func theyAreNotHealthyYet(t *testing.T) {
 	t.Helper()
 	b := newBench(t, aShop()...)
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now())
 	b.look(t)
 	b.confirm(t)
 	for _, work := range b.works(t) {

@@ -127,7 +127,11 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 		}
 		return nil, problem
 	}
-	return mapping, r.owners().misplaced(reference, key.Namespace, mapping.Scope.Name())
+	if problem := r.owners().misplaced(reference, key.Namespace, mapping.Scope.Name()); problem != nil {
+		r.Resources.Forget(key)
+		return nil, problem
+	}
+	return mapping, nil
 }
 
 // watchState says what a failed watch of the kind means. Without the permission to

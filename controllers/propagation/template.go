@@ -50,6 +50,22 @@ type aggregation struct {
 	fingerprint string
 	// at is when it was written; the zero time when it was right already.
 	at time.Time
+	// failures counts the failed attempts since the last one that succeeded, and said
+	// is the last error.
+	failures int
+	said     string
+}
+
+// failed records how an attempt ended. It returns when to try again, and whether the
+// error is another one than before.
+func (a *aggregation) failed(err error) (delay time.Duration, news bool) {
+	if err == nil {
+		a.failures, a.said = 0, ""
+		return 0, false
+	}
+	news, a.said = a.said != err.Error(), err.Error()
+	a.failures++
+	return min(retryLimit, setbackDelay<<min(a.failures-1, 16)), news
 }
 
 // aggregate writes what the clusters report onto the resource in the control

@@ -217,7 +217,8 @@ func (r *Reconciler) onWork() handler.EventHandler {
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
 			owner := render.OwnerOf(deleted.Object)
 			if owner.Kind == r.Kind || owner.Kind == "" {
-				r.ledger.Gone(owner.UID, deleted.Object)
+				vanished := vanishedUID(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+				r.ledger.Gone(deleted.Object, owner.UID, vanished)
 			}
 			wake(deleted.Object, queue, priorityReport)
 			for _, request := range r.owners().with(ctx, cached.WorkNameKey(deleted.Object.GetName())) {
