@@ -39,14 +39,14 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
 )
 
-// outcome gathers results from parallel writes.
+// outcome collects the results of parallel writes.
 type outcome struct {
 	mu sync.Mutex
 	decide.Outcome
 }
 
-// failed takes down what became of a write, and reports whether the API server
-// refused it.
+// failed records the result of a write, and reports whether the API server refused
+// it.
 func (o *outcome) failed(cluster string, err error) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,8 +55,8 @@ func (o *outcome) failed(cluster string, err error) bool {
 	case saysLookAgain(err):
 		o.Retry = true
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// Karmada makes the namespace a moment after the Cluster is registered,
-		// and deletes it a moment before the Cluster is gone.
+		// Karmada creates the namespace shortly after the Cluster is registered,
+		// and deletes it shortly before the Cluster is gone.
 		o.Homeless = true
 	default:
 		o.Failures[cluster] = err
@@ -79,14 +79,13 @@ func (o *outcome) notWritten(cluster string) {
 	o.Unwritten[cluster] = true
 }
 
-// heldError says that a Work cannot be created because somebody else has it.
+// heldError reports that a Work cannot be created because somebody else holds it.
 type heldError struct{ holder string }
 
 func (e *heldError) Error() string { return "held by " + e.holder }
 
-// apply carries a plan out. What goes wrong with one cluster is kept apart
-// from the others; an error is returned only when the object itself cannot be
-// written.
+// apply executes a plan. It keeps the failures of different clusters separate, and
+// returns an error only if the object itself cannot be written.
 func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, means *customize.Renderer) (*decide.Outcome, error) {
 	result := &outcome{Outcome: decide.Outcome{Failures: map[string]error{}, Holders: map[string]string{}, Unwritten: map[string]bool{}}}
 	if plan.AddFinalizer {
@@ -106,7 +105,7 @@ func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *
 	r.parallel(len(plan.Removals), func(i int) {
 		removal := &plan.Removals[i]
 		if result.Unwritten[removal.Cluster] {
-			// What replaces it is not there.
+			// The Work that replaces it has not been written.
 			return
 		}
 		r.record(ctx, observed, result, removal.Cluster, removal.Slot(), removal.What(), r.remove(ctx, observed, removal))
@@ -115,7 +114,7 @@ func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *
 	slots := plan.Slots()
 	for slot, setback := range observed.Setbacks {
 		if !slots[slot] && !setback.Until.After(observed.Now) {
-			// Nobody wants to write that any more.
+			// The plan no longer contains this write.
 			r.memories.known(observed.Key()).settled(slot)
 		}
 	}
@@ -125,8 +124,8 @@ func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *
 	return &result.Outcome, nil
 }
 
-// record takes down what became of a write for a cluster. What the API server
-// refuses is logged once, and not tried again at once.
+// record records the result of a write for a cluster. A write that the API server
+// refuses is logged once, and is not retried immediately.
 func (r *Reconciler) record(ctx context.Context, observed *decide.Observed, result *outcome, cluster, slot, what string, err error) {
 	if held, ok := errors.AsType[*heldError](err); ok {
 		r.memories.of(observed.Key()).metHolder(observed.Claim(), cluster, held.holder, observed.Now)
@@ -147,8 +146,8 @@ func (r *Reconciler) record(ctx context.Context, observed *decide.Observed, resu
 	}
 }
 
-// parallel runs work(0) … work(count-1), bounded together with all other
-// reconciles, and returns when all are done.
+// parallel calls work(0) … work(count-1) concurrently, and returns when all calls
+// are done. All reconciles share one limit.
 func (r *Reconciler) parallel(count int, work func(int)) {
 	var group sync.WaitGroup
 	for i := range count {
@@ -161,9 +160,9 @@ func (r *Reconciler) parallel(count int, work func(int)) {
 	group.Wait()
 }
 
-// setFinalizer adds our finalizer to an object, or removes it. Nothing may be
-// written for an object that is gone before it has the finalizer: nobody would
-// ever clean that up.
+// setFinalizer adds our finalizer to an object, or removes it. If the object is
+// deleted before it has the finalizer, nothing may be written for it, because
+// nobody would clean that up.
 func (r *Reconciler) setFinalizer(ctx context.Context, object cached.Object, present bool) error {
 	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(finalizer string) bool {
 		return finalizer == propagationv1alpha1.CleanupFinalizer
@@ -171,7 +170,8 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object cached.Object, pre
 	if present {
 		finalizers = append(finalizers, propagationv1alpha1.CleanupFinalizer)
 	}
-	// Not made by comparing the whole object, which may name thousands of clusters.
+	// Not computed by comparing whole objects, because an object may name thousands
+	// of clusters.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": object.GetResourceVersion(), "finalizers": finalizers,
 	}})
@@ -187,8 +187,8 @@ func (r *Reconciler) setFinalizer(ctx context.Context, object cached.Object, pre
 	return nil
 }
 
-// lookAgainError says that something is no longer as it was observed. That is no
-// failure, but a reason to look again.
+// lookAgainError reports that something is no longer as observed. That is not a
+// failure, but a reason to reconcile again.
 type lookAgainError struct {
 	what string
 	err  error
@@ -198,14 +198,16 @@ func (e *lookAgainError) Error() string { return fmt.Sprintf("%s: %v", e.what, e
 
 func (e *lookAgainError) Unwrap() error { return e.err }
 
-// saysLookAgain reports whether an error only means to look again: another write
-// came first, or what was to be written is not what was decided on.
+// saysLookAgain reports whether an error only means that the object must be
+// reconciled again: another write came first, or the content to be written is not
+// what was decided on.
 func saysLookAgain(err error) bool {
 	_, says := errors.AsType[*lookAgainError](err)
 	return says || apierrors.IsConflict(err) || errors.Is(err, customize.ErrAnotherRevision)
 }
 
-// unlessGone takes a Work that vanished under a write for a Work that changed.
+// unlessGone wraps the error of a request for a Work. A Work that is gone is
+// treated like one that has changed: it is a reason to reconcile again.
 func (r *Reconciler) unlessGone(err error, format string, arguments ...any) error {
 	what := fmt.Sprintf(format, arguments...)
 	if apierrors.IsNotFound(err) {

@@ -39,7 +39,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// Reconciler keeps the Works of the objects of one kind as they should be.
+// Reconciler keeps the Works and the status of the objects of one kind up to date.
 type Reconciler struct {
 	// Kind is the kind that is reconciled.
 	Kind string
@@ -47,43 +47,48 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Kinds tells which kinds the Karmada API server serves, and reads and writes
+	// Kinds knows which kinds the Karmada API server serves, and reads and writes
 	// the named resources.
 	Kinds *cached.Kinds
-	// Mapper maps kinds to resources: Kinds, unless in a test.
+	// Mapper maps kinds to resources. It is Kinds, except in tests.
 	Mapper meta.RESTMapper
 	// Resources watches the named resources.
 	Resources *cached.Watches
-	// Interpreter is Karmada's, with what users add to it. All kinds share it.
+	// Interpreter is Karmada's resource interpreter, including the customizations
+	// of users. All kinds share it.
 	Interpreter *customize.Interpreter
-	// Customizer finds out what each cluster gets of a resource. All kinds share it.
+	// Customizer determines what each cluster gets of a resource. All kinds share
+	// it.
 	Customizer *customize.Customizer
-	// DefaultServiceAccount names the account, in the namespace of an object that
-	// names none, whose permissions count; empty for the controller's own.
+	// DefaultServiceAccount names the service account whose permissions count for
+	// an object that names none. The account is in the namespace of the object.
+	// Empty means the controller's own permissions.
 	DefaultServiceAccount string
-	// KeepTemplateStatus leaves the status of resources in the control plane alone.
+	// KeepTemplateStatus leaves the status of resources in the control plane
+	// unchanged.
 	KeepTemplateStatus bool
-	// Recorder takes Events.
+	// Recorder records Events.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 
-	// works and objects find what is cached, of Works and of the kind.
+	// works and objects look up cached Works and cached objects of the kind.
 	works, objects cached.Lookup
 	gauges         *gauges
-	// requirements are shared by all kinds.
+	// All kinds share requirements.
 	requirements *dependency.Requirements
 	reviews      *reviews
-	// writers bounds the writes under way, over all reconciles.
+	// writers limits the number of concurrent writes, over all reconciles.
 	writers chan struct{}
 	ledger  *cached.Ledger
-	// memories has what is remembered of each object.
+	// memories holds what is remembered about each object.
 	memories memories
-	// vanished are the objects that this process saw go, with the time.
+	// vanished maps each object that this process saw disappear to the time when it
+	// did.
 	vanished sync.Map
 }
 
-// Reconcile brings one object's Works and status to what they should be. The error
-// is logged by the caller.
+// Reconcile brings the Works and the status of one object up to date. The caller
+// logs the error.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	result, err := r.reconcile(ctx, request)
 	return r.onlyNews(request.NamespacedName, result, err)
@@ -123,8 +128,8 @@ func (r *Reconciler) bury(key types.NamespacedName) {
 	r.requirements.Release(dependency.Requirer{Kind: r.Kind, Key: key}, nil)
 }
 
-// decide observes and plans. The content of the resource is read only when
-// something has to be written.
+// decide observes and plans. It reads the content of the resource only if something
+// must be written or the revision is not known.
 func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.Observed, *decide.Plan, *customize.Renderer, error) {
 	observed, means, err := r.observe(ctx, object, false)
 	if err != nil {
@@ -140,13 +145,15 @@ func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.
 	return observed, plan, means, nil
 }
 
-// sweep removes the Works of an object that went without its finalizer having
-// held it. Somebody may have taken the finalizer off, and even the API server
-// loses one that is added in the very moment in which it deletes: it looks at
-// the finalizers once, and on a conflict not again. Only an object that this
-// process saw go is believed to be gone: Works that it finds without an owner
-// may just as well have been restored before their owner. What is being deleted
-// already, because an unreachable cluster was abandoned, is seen to its end.
+// sweep removes the Works of an object that is gone although its finalizer should
+// have held it. Somebody may have removed the finalizer. The API server itself
+// loses a finalizer that is added at the very moment of the deletion: it checks the
+// finalizers once, and does not check them again after a conflict.
+//
+// sweep treats an object as gone only if this process saw it disappear: Works
+// without an owner may have been restored before their owner. Works that are
+// already being deleted, because an unreachable cluster was abandoned, are handled
+// until they are gone.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	stored, _ := r.vanished.Load(key)
 	at, witnessed := stored.(time.Time)
@@ -176,7 +183,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	}
 	next := decide.Sooner(decide.Sooner(plan.Wait, r.due(key, result)), r.unsettled(observed, result))
 	if waiting {
-		// It is not known yet who requires it.
+		// It is not yet known who requires it.
 		next = decide.Sooner(next, requirementPoll)
 	}
 	if witnessed {
@@ -192,9 +199,9 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 // anymore: the ledger keeps what is written for the object under it.
 func vanishedUID(key types.NamespacedName) types.UID { return types.UID("vanished " + key.String()) }
 
-// forgetVanished forgets an object that was seen to go once nothing is left to do for
-// it and no time is left in which the cache may show Works that were written just
-// before. It returns when to look again; 0 when it is forgotten.
+// forgetVanished forgets an object that disappeared, once nothing is left to do for
+// it and the cache can no longer show Works that were written shortly before. It
+// returns when to check again; 0 if the object is forgotten.
 func (r *Reconciler) forgetVanished(key types.NamespacedName, next, left time.Duration) time.Duration {
 	next = decide.Sooner(next, left)
 	if left <= 0 && next == 0 {
@@ -204,7 +211,7 @@ func (r *Reconciler) forgetVanished(key types.NamespacedName, next, left time.Du
 	return next
 }
 
-// letGo tells what is left behind by an object that is gone.
+// letGo reports the clusters that an object leaves behind without cleanup.
 func (r *Reconciler) letGo(ctx context.Context, object cached.Object, plan *decide.Plan) {
 	if len(plan.Abandoned) > 0 {
 		logAbandoned(ctx, object, plan.Abandoned)
@@ -213,7 +220,8 @@ func (r *Reconciler) letGo(ctx context.Context, object cached.Object, plan *deci
 }
 
 const (
-	// soon is when to look again at something that was not as it seemed.
+	// soon is the delay before checking again after something was not as observed.
+	// It doubles with each attempt, up to maxSoon.
 	soon    = 50 * time.Millisecond
 	maxSoon = 10 * time.Second
 )

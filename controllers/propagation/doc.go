@@ -14,11 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package propagation is the controller: it keeps one Work per cluster equal
-// to what a propagation object asks for, and its status equal to what the
-// clusters have confirmed.
+// Package propagation is the controller: it keeps one Work per cluster in the state
+// that a propagation object asks for, and reports in the status of the object what
+// the clusters have confirmed.
 //
-//	            ┌──────────── watches.go: what wakes it ────────────────┐
+//	            ┌──────────── watches.go: triggers ─────────────────────┐
 //	            ▼                                                       │
 //	get ─► observe.go ─► decide.NewPlan ─► apply.go ─► decide.NewStatus ─► report.go
 //	       all reads      pure              all writes   pure              one status write
@@ -26,23 +26,23 @@ limitations under the License.
 //
 // Invariants, each with a test:
 //
-//   - Nothing is deleted because a read failed. A missing resource, a vanished
-//     kind or a failing discovery leaves every Work as it is.
-//   - A Work that is not ours is neither written nor deleted. Every write
-//     carries a resourceVersion, every deletion a UID and a resourceVersion.
+//   - Nothing is deleted because a read failed. A missing resource, a kind that
+//     is no longer served or a failed discovery leaves every Work unchanged.
+//   - A Work that is not ours is neither written nor deleted. Every write has a
+//     resourceVersion, every deletion a UID and a resourceVersion.
 //   - A Work is removed from a cluster only after the Work that replaces it
 //     there is written.
-//   - Trouble with one cluster delays no other.
+//   - A failing cluster delays no other cluster.
 //   - applied is True only for a revision that the cluster has confirmed
 //     (decide/evidence.go says what counts as proof).
-//   - What follows a resource is not withdrawn before it is known, of every
-//     object, what it requires.
-//   - What is already right is not written: not when idle, not after a restart,
-//     not when another replica takes over.
+//   - A dependency is not withdrawn until the dependencies of every object that
+//     could require it are known.
+//   - Nothing that is already right is written: not when idle, not after a
+//     restart, not when another replica takes over.
 //
-// Who owns which field: of a propagation object the controller owns the
-// finalizer and the status; of its Works all but what Karmada writes, namely
-// the conditions and manifest statuses. The one thing it does to a Work's
-// status is to take back a confirmation before it changes the spec. Of the
-// resource it writes the status, aggregated from what the clusters report.
+// Field ownership: of a propagation object, the controller owns the finalizer and
+// the status. Of its Works, it owns everything except what Karmada writes, namely
+// the conditions and manifest statuses. Its only change to the status of a Work is
+// to reset a confirmation before it changes the spec. Of the resource, it writes
+// the status, aggregated from what the clusters report.
 package propagation

@@ -35,7 +35,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// observeHolders finds out, for each wanted Work that is not ours, whether
+// observeHolders determines, for each wanted Work that is not ours, whether
 // somebody else holds it.
 func (r *Reconciler) observeHolders(ctx context.Context, observed *decide.Observed) error {
 	known, stale, poll := r.memories.of(observed.Key()).holders(observed.Claim(), observed.Now)
@@ -72,24 +72,26 @@ func (r *Reconciler) observeHolders(ctx context.Context, observed *decide.Observ
 	return nil
 }
 
-// holderLook is one look at the holders of the Works that an object wants.
+// holderLook is one check of who holds the Works that an object wants.
 type holderLook struct {
 	r        *Reconciler
 	observed *decide.Observed
-	// known are the holders that were found last, and stale that they are to be
-	// read again; suspects are the clusters on which the last status tells of one.
+	// known are the holders that were found last; stale means that they must be
+	// read again. suspects are the clusters for which the last status reports a
+	// holder.
 	known    map[string]string
 	stale    bool
 	suspects map[string]bool
-	// cached are the Works of the wanted name that have our label.
+	// cached are the Works with the wanted name that have our label.
 	cached map[types.NamespacedName]*workv1alpha1.Work
 
 	mu sync.Mutex
-	// gone says of owners of Works whether they are gone, so that each is read once.
+	// gone records which owners of Works are gone, so that each owner is read once.
 	gone map[render.Owner]bool
 }
 
-// at returns the holders by cluster, and adds Works that are free to the observed.
+// at returns the holders by cluster, and adds Works that are free to the observed
+// ones.
 func (l *holderLook) at(ctx context.Context, clusters []string) (map[string]string, error) {
 	found, works, errs := make([]string, len(clusters)), make([]*workv1alpha1.Work, len(clusters)), make([]error, len(clusters))
 	look := func(i int) { found[i], works[i], errs[i] = l.holderOf(ctx, clusters[i]) }
@@ -114,11 +116,11 @@ func (l *holderLook) at(ctx context.Context, clusters []string) (map[string]stri
 	return holders, nil
 }
 
-// holderOf says who holds the wanted Work of a cluster; empty when nobody is
-// known to. It returns the Work, compact, when it is free to be taken up as it
-// is: nobody's, or our own of an earlier life. Works without our label are not
-// cached: they are read live, only where the last attempt met one, and once per
-// poll.
+// holderOf returns who holds the wanted Work of a cluster; empty if no holder is
+// known. It also returns the Work, compact, if it is free to be adopted as it is:
+// because nobody holds it, or because it was written for an earlier object with our
+// name. Works without our label are not cached. They are read from the API server,
+// only where the last attempt found one, and once per poll.
 func (l *holderLook) holderOf(ctx context.Context, cluster string) (string, *workv1alpha1.Work, error) {
 	key := l.observed.WorkKey(cluster)
 	work := l.cached[key]
@@ -148,21 +150,21 @@ func (l *holderLook) holderOf(ctx context.Context, cluster string) (string, *wor
 	return "", free, nil
 }
 
-// holder says who holds a Work; empty when it is free for the owner to take.
+// holder returns who holds a Work; empty if the owner is free to take it.
 func (l *holderLook) holder(ctx context.Context, work *workv1alpha1.Work) (string, error) {
 	if by := decide.TakenOver(work); by != "" {
-		// A user knows the policy, not the binding that Karmada made for it.
+		// Users know the policy, not the binding that Karmada created for it.
 		return cmp.Or(l.observed.Resource.ClaimedBy, by), nil
 	}
 	holder, owner := render.OwnerOf(work), l.observed.Owner
 	switch {
 	case holder.Follows() && !owner.Follows():
-		// Who names a resource goes before those whom it only follows.
+		// An object that names the resource takes precedence over a dependency.
 		return "", nil
 	case holder.Kind == owner.Kind && holder.Namespace == owner.Namespace && holder.Name == owner.Name:
 		return "", nil
 	case holder.Name == "" && render.Renders(work, l.observed.Resource.UID):
-		// Ours, with all that says so stripped off its metadata.
+		// It is ours, but has lost the labels and annotations that say so.
 		return "", nil
 	case holder.Name == "":
 		return decide.UnknownHolder, nil
@@ -173,14 +175,14 @@ func (l *holderLook) holder(ctx context.Context, work *workv1alpha1.Work) (strin
 		return "", fmt.Errorf("reading %s, which holds Work %s/%s: %w", name, work.Namespace, work.Name, err)
 	}
 	if gone {
-		// It left the Work behind, by losing its finalizer.
+		// The owner lost its finalizer and left the Work behind.
 		return "", nil
 	}
 	return name, nil
 }
 
-// isGone reports whether an owner of Works is gone: not only from the cache,
-// which may be late.
+// isGone reports whether an owner of Works is really gone. The cache alone may be
+// stale.
 func (l *holderLook) isGone(ctx context.Context, owner render.Owner) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,7 +38,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// What the log tells at which verbosity, and its keys, is a contract with operators:
+// The keys, and what is logged at which verbosity, are a contract with operators:
 // docs/logging.md. The content of a resource is never logged.
 const (
 	keyObject   = "object"
@@ -53,7 +53,7 @@ const (
 	verbosityPlans  = 4
 )
 
-// logOf is the logger of a controller, or of the reconcile of an object.
+// logOf returns the logger of a controller, or of the reconcile of an object.
 func logOf(base logr.Logger, kind string) func(*reconcile.Request) logr.Logger {
 	return func(request *reconcile.Request) logr.Logger {
 		if request == nil {
@@ -63,14 +63,14 @@ func logOf(base logr.Logger, kind string) func(*reconcile.Request) logr.Logger {
 	}
 }
 
-// logPlan tells what a reconcile is about to do.
+// logPlan logs what a reconcile is about to do.
 func logPlan(ctx context.Context, plan *decide.Plan) {
 	if log := ctrl.LoggerFrom(ctx).V(verbosityPlans); log.Enabled() {
 		log.Info("Planned", "steps", plan.Steps())
 	}
 }
 
-// logWrite tells of a write of a Work that succeeded.
+// logWrite logs a successful write of a Work.
 func logWrite(ctx context.Context, operation string, work *workv1alpha1.Work, why decide.Why) {
 	if log := ctrl.LoggerFrom(ctx).V(verbosityWrites); log.Enabled() {
 		log.Info("Wrote a Work", "operation", operation, keyCluster, render.ClusterOf(work.Namespace),
@@ -78,7 +78,7 @@ func logWrite(ctx context.Context, operation string, work *workv1alpha1.Work, wh
 	}
 }
 
-// logReady tells of a change of the Ready condition.
+// logReady logs a change of the Ready condition.
 func logReady(ctx context.Context, before, after *propagationv1alpha1.PropagationStatus) {
 	was, is := meta.FindStatusCondition(before.Conditions, propagationv1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady)
 	if was == nil {
@@ -90,9 +90,9 @@ func logReady(ctx context.Context, before, after *propagationv1alpha1.Propagatio
 	ctrl.LoggerFrom(ctx).Info("Ready changed", "ready", string(is.Status), keyReason, is.Reason, "message", is.Message)
 }
 
-// onlyNews passes an error on when it is not the one that the last reconcile of the
-// object ended with: controller-runtime logs each error that it gets. Any other is
-// retried just as late.
+// onlyNews returns an error only if it differs from the error of the previous
+// reconcile of the object, because controller-runtime logs every error that it
+// gets. A repeated error is retried with the same back-off.
 func (r *Reconciler) onlyNews(key types.NamespacedName, result ctrl.Result, err error) (ctrl.Result, error) {
 	said := ""
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Reconciler) onlyNews(key types.NamespacedName, result ctrl.Result, err 
 	return ctrl.Result{Requeue: true}, nil //nolint:staticcheck // deprecated, and the only way to back off without an error in the log
 }
 
-// logAbandoned tells which clusters an object left behind.
+// logAbandoned logs which clusters an object leaves behind.
 func logAbandoned(ctx context.Context, object client.Object, clusters []string) {
 	ctrl.LoggerFrom(ctx).Info("Let the object go without cleaning up", keyReason, propagationv1alpha1.EventClustersAbandoned,
 		"uid", object.GetUID(), "clusters", clusters)

@@ -28,14 +28,14 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
-// memories has what this process remembers of each object. The zero value
-// remembers nothing.
+// memories holds what this process remembers about each object. The zero value is
+// empty.
 type memories struct {
 	mu       sync.Mutex
 	byObject map[types.NamespacedName]*memory
 }
 
-// of is the memory of an object.
+// of returns the memory of an object. If there is none, it creates one.
 func (m *memories) of(key types.NamespacedName) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,8 +48,8 @@ func (m *memories) of(key types.NamespacedName) *memory {
 	return m.byObject[key]
 }
 
-// known is the memory of an object, of which there may be nothing to remember. What
-// is written to it then is lost.
+// known returns the memory of an object. If there is none, it returns an empty one,
+// and what is written to that is lost.
 func (m *memories) known(key types.NamespacedName) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,8 +59,8 @@ func (m *memories) known(key types.NamespacedName) *memory {
 	return &memory{}
 }
 
-// retire drops what is remembered of an object that is gone, except how the removal
-// of its Works fares.
+// retire drops what is remembered about an object that is gone, except the failures
+// to remove its Works.
 func (m *memories) retire(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,45 +73,48 @@ func (m *memories) retire(key types.NamespacedName) {
 	m.byObject[key] = &memory{said: before.said, beaten: before.beaten, setbacks: before.setbacks}
 }
 
-// forget drops all that is remembered of an object.
+// forget drops everything that is remembered about an object.
 func (m *memories) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byObject, key)
 }
 
-// memory is what is remembered of an object from one reconcile to the next. To
-// lose it costs reads and Events, never truth. Of one object, there is one
-// reconcile at a time; what its parallel writes and watches use has a lock.
+// memory is what is remembered about an object from one reconcile to the next.
+// Losing it costs reads and Events, but never correctness. An object has one
+// reconcile at a time; a lock protects what its parallel writes and its watches
+// use.
 type memory struct {
 	// granted are the revisions that the account of the object may send.
 	granted grantedRevisions
-	// troubled: an Event told of trouble, and none of its end.
+	// troubled means that an Event has reported trouble, and none has reported its
+	// end.
 	troubled bool
-	// statusWritten is when the status was written last, or a first status was held
-	// back; the zero time for never.
+	// statusWritten is when the status was last written, or when a first status was
+	// held back; the zero time for never.
 	statusWritten time.Time
-	// aggregation is what was aggregated onto the resource last.
+	// aggregation is what was last aggregated onto the resource.
 	aggregation aggregation
 
 	mu sync.Mutex
-	// resource is what is remembered of the resource.
+	// resource is what is remembered about the resource.
 	resource customize.Recollection
-	// size is how many Works and clusters the last look went over.
+	// size is how many Works or clusters the last reconcile covered, whichever is
+	// more.
 	size int
 	// said is the error that the last reconcile ended with; empty for none.
 	said string
-	// beaten counts the writes in a row that others have beaten.
+	// beaten counts the consecutive writes that lost to another write.
 	beaten int
-	// setbacks are, by slot, the writes that the API server refused last.
+	// setbacks are the writes that the API server last refused, by slot.
 	setbacks map[string]decide.Setback
-	// conflict is what is remembered of Works that somebody else holds; nil when
-	// nobody does.
+	// conflict is what is remembered about Works that somebody else holds; nil if
+	// there are none.
 	conflict *conflict
 }
 
-// recall returns what is remembered of the resource, if that was learned under
-// the same spec and with the same inputs.
+// recall returns what is remembered about the resource, if it was learned under the
+// same spec and with the same inputs.
 func (m *memory) recall(generation int64, inputs string) (customize.Recollection, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,18 +124,18 @@ func (m *memory) recall(generation int64, inputs string) (customize.Recollection
 	return customize.Recollection{}, false
 }
 
-// remember replaces what is remembered of the resource.
+// remember replaces what is remembered about the resource.
 func (m *memory) remember(learned customize.Recollection) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.resource = learned
 }
 
-// forgetResource drops what is remembered of the resource.
+// forgetResource drops what is remembered about the resource.
 func (m *memory) forgetResource() { m.remember(customize.Recollection{}) }
 
-// rewrote records that the resource has a new version by our own hand, which is
-// no change of it.
+// rewrote records that a write of our own gave the resource a new version. That is
+// not a change of the resource.
 func (m *memory) rewrote(before, after string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,17 +144,17 @@ func (m *memory) rewrote(before, after string) {
 	}
 }
 
-// resized records how many Works and clusters a look went over.
+// resized records how many Works or clusters a reconcile covers.
 func (m *memory) resized(size int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.size = size
 }
 
-// pause is how long to gather what clusters report before the next look. A look
-// takes time in proportion to the clusters, some 2 µs for each; after each of N
-// reports, it would keep a core busy with nothing else. So it gets a fifth of one,
-// and below a millisecond it is not worth the wait.
+// pause returns how long to collect reports from clusters before the next
+// reconcile. A reconcile takes about 2 µs per cluster; N reports, each with its own
+// reconcile, would keep a core busy. With the pause, an object takes a fifth of a
+// core. A pause of less than a millisecond is not worth it.
 func (m *memory) pause() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,8 +164,8 @@ func (m *memory) pause() time.Duration {
 	return 0
 }
 
-// beatenAgain records that another one's write came before ours, and returns how
-// long to wait for the next attempt: longer each time.
+// beatenAgain records that another write came before ours, and returns how long to
+// wait before the next attempt: longer each time.
 func (m *memory) beatenAgain() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,8 +173,8 @@ func (m *memory) beatenAgain() time.Duration {
 	return min(maxSoon, soon<<min(m.beaten-1, 16))
 }
 
-// says records the error that a reconcile ended with, and reports whether it is
-// another one than before.
+// says records the error that a reconcile ended with, and reports whether it
+// differs from the previous one.
 func (m *memory) says(said string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,21 +183,22 @@ func (m *memory) says(said string) bool {
 	return news
 }
 
-// unbeaten records that no write was beaten.
+// unbeaten resets the count of beaten writes.
 func (m *memory) unbeaten() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.beaten = 0
 }
 
-// setbackDelay and maxSetbackDelay bound how long after the API server has
-// refused a write for a cluster the same is tried again. It doubles each time.
+// setbackDelay and maxSetbackDelay are the first and the longest delay before
+// retrying a write for a cluster that the API server has refused. The delay doubles
+// each time.
 const (
 	setbackDelay    = 250 * time.Millisecond
 	maxSetbackDelay = 2 * time.Minute
 )
 
-// refused returns the setbacks, by slot; nil when there are none.
+// refused returns the setbacks, by slot.
 func (m *memory) refused() map[string]decide.Setback {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,7 +206,7 @@ func (m *memory) refused() map[string]decide.Setback {
 }
 
 // failed records that a write was refused. It returns when to try again, and
-// whether the refusal is news.
+// whether this refusal differs from the previous one.
 func (m *memory) failed(slot, what string, err error, now time.Time) (until time.Time, news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -224,7 +228,8 @@ func (m *memory) failed(slot, what string, err error, now time.Time) (until time
 	return after.Until, !again || before.Err.Error() != err.Error()
 }
 
-// settled forgets what the API server has taken, or nobody wants any more.
+// settled forgets the setback of a write that the API server no longer refuses or
+// that is no longer planned.
 func (m *memory) settled(slot string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,24 +238,26 @@ func (m *memory) settled(slot string) {
 
 const (
 	// minConflictPoll and maxConflictPoll bound how often Works that somebody else
-	// holds are looked at: the longer a conflict lasts, the less often.
+	// holds are checked. The longer a conflict lasts, the less often they are
+	// checked.
 	minConflictPoll = 3 * time.Second
 	maxConflictPoll = 2 * time.Minute
 )
 
-// conflict is who holds the Works that an object wants, so that what is not cached
-// is read once per poll and not with every reconcile.
+// conflict records who holds the Works that an object wants, so that Works that are
+// not cached are read once per poll and not in every reconcile.
 type conflict struct {
-	// of is the resource and the generation of the object that conflict; since is
-	// when this was first seen, and read when the holders were looked at last.
+	// of identifies the object and the resource in conflict, see
+	// decide.Observed.Claim. since is when the conflict was first seen, and read is
+	// when the holders were last checked.
 	of          string
 	since, read time.Time
 	holders     map[string]string
 }
 
 // holders returns the holders that were found last, if the object and its resource
-// are what they were then, and how long to wait between two looks. They are stale
-// when it is time for the next.
+// have not changed since, and how long to wait between two checks. The holders are
+// stale if the next check is due.
 func (m *memory) holders(of string, now time.Time) (holders map[string]string, stale bool, poll time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,7 +268,7 @@ func (m *memory) holders(of string, now time.Time) (holders map[string]string, s
 	return maps.Clone(m.conflict.holders), now.Sub(m.conflict.read) >= poll, poll
 }
 
-// foundHolders replaces what is known of holders.
+// foundHolders replaces what is known about holders.
 func (m *memory) foundHolders(of string, holders map[string]string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -287,7 +294,7 @@ func (m *memory) metHolder(of, cluster, holder string, now time.Time) {
 	m.conflict.holders[cluster] = holder
 }
 
-// forgetHolders has the holders looked at again.
+// forgetHolders makes the next reconcile check the holders again.
 func (m *memory) forgetHolders() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -67,13 +67,14 @@ func init() {
 // status itself cannot be written. The log has them.
 const reasonReconcileFailed = "ReconcileFailed"
 
-// gauges keeps what the metrics of one reconciler remember between reconciles.
+// gauges holds the state that the metrics of one reconciler need between
+// reconciles.
 type gauges struct {
 	kind string
 	mu   sync.Mutex
 	rows map[types.NamespacedName]map[string]float64
-	// awaited is, by object and Work, which revision was written when. It goes
-	// with the object.
+	// awaited records, by object and Work, which revision was written when. It is
+	// dropped with the object.
 	awaited map[types.NamespacedName]map[types.NamespacedName]awaited
 }
 
@@ -91,8 +92,8 @@ func newGauges(kind string) *gauges {
 	}
 }
 
-// counted replaces what an object adds to the count of clusters by state; a
-// nil summary takes it out.
+// counted replaces the contribution of an object to the number of clusters by
+// state; a nil summary removes it.
 func (g *gauges) counted(key types.NamespacedName, summary *propagationv1alpha1.Summary) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,7 +113,7 @@ func (g *gauges) counted(key types.NamespacedName, summary *propagationv1alpha1.
 	}
 }
 
-// wrote starts the clock of a revision, unless it runs.
+// wrote starts the timer of a revision, unless it is already running.
 func (g *gauges) wrote(owner render.Owner, work types.NamespacedName, revision string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,7 +126,7 @@ func (g *gauges) wrote(owner render.Owner, work types.NamespacedName, revision s
 	}
 }
 
-// forget takes an object out that is gone.
+// forget removes an object that is gone.
 func (g *gauges) forget(key types.NamespacedName) {
 	g.counted(key, nil)
 	g.mu.Lock()
@@ -133,7 +134,7 @@ func (g *gauges) forget(key types.NamespacedName) {
 	delete(g.awaited, key)
 }
 
-// confirmed stops the clocks of the Works that are confirmed or gone.
+// confirmed stops the timers of the Works that are confirmed or gone.
 func (g *gauges) confirmed(observed *decide.Observed, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -39,7 +39,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// begin observes what the object itself says.
+// begin returns an observation that contains what the object itself says.
 func (r *Reconciler) begin(object cached.Object) *decide.Observed {
 	observed := &decide.Observed{
 		Now:          r.Clock.Now(),
@@ -62,12 +62,12 @@ func (r *Reconciler) begin(object cached.Object) *decide.Observed {
 	return observed
 }
 
-// observe reads all that a decision rests on. Reads that fail become part of
-// what was observed where only a part of the object depends on them, and an
-// error where all of it does.
+// observe reads everything that a decision depends on. If a failed read affects
+// only a part of the object, the failure becomes part of the observation;
+// otherwise, it is returned as an error.
 //
-// It also returns the means to render what was observed; nil when only the
-// revisions were needed and known.
+// observe also returns the renderer for what was observed; nil if the known
+// revisions were sufficient.
 func (r *Reconciler) observe(ctx context.Context, object cached.Object, full bool) (*decide.Observed, *customize.Renderer, error) {
 	observed := r.begin(object)
 	var err error
@@ -100,12 +100,12 @@ func (r *Reconciler) observe(ctx context.Context, object cached.Object, full boo
 	return observed, means, nil
 }
 
-// observeSelection finds the clusters that the selector of the spec matches.
-// With a selector that is none, all that has a Work stays a target, so that a
+// observeSelection finds the clusters that the selector of the spec matches. If the
+// selector is invalid, every cluster that has a Work stays a target, so that a
 // mistake withdraws nothing.
 func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Observed) (*decide.Problem, error) {
 	if observed.Spec.ClusterSelector == nil {
-		return nil, nil //nolint:nilnil // no selector is no problem
+		return nil, nil //nolint:nilnil // no selector is not a problem
 	}
 	selector, err := metav1.LabelSelectorAsSelector(observed.Spec.ClusterSelector)
 	if err != nil {
@@ -120,7 +120,8 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 		return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 	}
 	if len(list.Items) == 0 && len(observed.Works) > 0 {
-		// Before all is withdrawn, the API server is asked whether it means it.
+		// The cache may be stale: ask the API server before everything is
+		// withdrawn.
 		if err := r.Live.List(ctx, list, matching); err != nil {
 			return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 		}
@@ -130,11 +131,11 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 		observed.Selected = append(observed.Selected, list.Items[i].Name)
 	}
 	slices.Sort(observed.Selected)
-	return nil, nil //nolint:nilnil // nor is a good one
+	return nil, nil //nolint:nilnil // nor is a valid one
 }
 
-// observeWorks lists the Works of an owner, with what this process wrote and
-// the cache has not shown yet.
+// observeWorks lists the Works of an owner, including writes of this process that
+// the cache does not show yet.
 func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
 	works, err := r.worksOf(cached.OwnerUIDKey(owner.UID), cached.OwnerKey(owner))
 	if err != nil {
@@ -143,7 +144,7 @@ func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]
 	r.ledger.Amend(owner.UID, works)
 	for key, work := range works {
 		if decide.TakenOver(work) != "" {
-			// It is theirs now.
+			// Somebody else has taken it over.
 			delete(works, key)
 		}
 	}
@@ -152,7 +153,8 @@ func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]
 
 func (r *Reconciler) observeClusters(ctx context.Context, observed *decide.Observed) error {
 	gvk := schema.FromAPIVersionAndKind(observed.Spec.Resource.APIVersion, observed.Spec.Resource.Kind)
-	// One variable for all: there may be thousands, and nothing of it is kept.
+	// One variable for all clusters: there may be thousands, and nothing keeps a
+	// reference to it.
 	cluster := &clusterv1alpha1.Cluster{}
 	observe := func(name string) error {
 		if _, done := observed.Clusters[name]; done {
@@ -184,7 +186,7 @@ func (r *Reconciler) observeClusters(ctx context.Context, observed *decide.Obser
 	return nil
 }
 
-// worksOf are the cached Works with any of the keys.
+// worksOf returns the cached Works that have any of the keys.
 func (r *Reconciler) worksOf(keys ...string) (map[types.NamespacedName]*workv1alpha1.Work, error) {
 	works := map[types.NamespacedName]*workv1alpha1.Work{}
 	for _, key := range keys {

@@ -36,41 +36,44 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// owners are what a Reconciler reconciles: objects that users write, or the
-// dependencies that follow them. All else is the same for both.
+// owners are what a Reconciler reconciles: objects that users create, or their
+// dependencies. Everything else is the same for both.
 type owners interface {
-	// get returns an owner as new as this process knows it; nil when it is gone.
+	// get returns the newest version of an owner that this process knows; nil if
+	// the owner is gone.
 	get(ctx context.Context, key types.NamespacedName) (cached.Object, error)
-	// with lists the owners that have a key of keysOf, in those of a namespace, or
-	// all when it is empty.
+	// with lists the owners that have a key, see cached.KeysOf.
 	with(ctx context.Context, key string) []reconcile.Request
+	// in lists the owners in a namespace, or all owners if the namespace is empty.
 	in(ctx context.Context, namespace string) []reconcile.Request
-	// vouchers says whose permissions count for an owner; nil when nobody's do.
+	// vouchers returns the accounts whose permissions count for an owner; nil if
+	// only the controller's own permissions count.
 	vouchers(object cached.Object) dependency.Vouchers
-	// misplaced says why the owner must not name a resource of this scope; nil when
-	// it may.
+	// misplaced returns why the owner must not name a resource of this scope; nil
+	// if it may.
 	misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *decide.Problem
-	// require takes note of what follows an owner.
+	// require records the dependencies of an owner.
 	require(object cached.Object, observed *decide.Observed)
-	// mayReturn reports whether Works without an owner may have one again as soon as
-	// this process knows more.
+	// mayReturn reports whether Works without an owner may get one again once this
+	// process knows more.
 	mayReturn() bool
-	// publish makes known how an owner fares.
+	// publish publishes the result of a reconcile.
 	publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error)
 }
 
-// verdicts are what a reconcile found out about an owner: its status, and the rows
-// of all its clusters, of which the status has no more than the API takes.
+// verdicts are the results of a reconcile: the status of the owner, and the rows of
+// all its clusters. The status contains no more rows than the API allows.
 type verdicts struct {
 	status *propagationv1alpha1.PropagationStatus
 	rows   []propagationv1alpha1.ClusterStatus
 }
 
-// publication is what came of publishing.
+// publication is the result of publishing.
 type publication struct {
-	// hold is for how long the status is held back; 0 when it is not.
+	// hold is how long the status is held back; 0 if it is not.
 	hold time.Duration
-	// early is when the resource may be written again; 0 when there is no need.
+	// early is how long to wait before the resource may be written again; 0 if that
+	// is not necessary.
 	early time.Duration
 }
 
@@ -81,7 +84,7 @@ func (r *Reconciler) owners() owners {
 	return objects{r}
 }
 
-// objects are objects of the API.
+// objects are the objects that users create.
 type objects struct{ r *Reconciler }
 
 func (o objects) get(ctx context.Context, key types.NamespacedName) (cached.Object, error) {
@@ -92,7 +95,7 @@ func (o objects) get(ctx context.Context, key types.NamespacedName) (cached.Obje
 	}
 	if err != nil {
 		o.r.bury(key)
-		return nil, nil //nolint:nilnil // an object that is gone is no error
+		return nil, nil //nolint:nilnil // an object that is gone is not an error
 	}
 	return o.r.ledger.Newest(object), nil
 }
@@ -100,7 +103,7 @@ func (o objects) get(ctx context.Context, key types.NamespacedName) (cached.Obje
 func (o objects) with(ctx context.Context, key string) []reconcile.Request {
 	found, err := o.r.objects(key)
 	if err != nil {
-		// The cache cannot fail to find by an index that it has.
+		// A lookup by an existing index cannot fail.
 		ctrl.LoggerFrom(ctx).Error(err, "Finding objects to wake", "key", key)
 	}
 	return requestsFor(found)
@@ -114,8 +117,8 @@ func (o objects) in(ctx context.Context, namespace string) []reconcile.Request {
 	return requestsFor(objectsOf(list))
 }
 
-// vouchers has the one account of the object. A cluster-scoped object is an
-// administrator's, and has none.
+// vouchers returns the one account of the object. A cluster-scoped object belongs
+// to an administrator and has no account.
 func (o objects) vouchers(object cached.Object) dependency.Vouchers {
 	account := o.r.accountOf(object)
 	if account.Name == "" {
@@ -125,8 +128,8 @@ func (o objects) vouchers(object cached.Object) dependency.Vouchers {
 	return func(string) ([]types.NamespacedName, bool) { return accounts, false }
 }
 
-// scopeMismatch says, by the kind of the object, which scope its resource must
-// have, and what to do when it has the other.
+// scopeMismatch lists, by the kind of the object, the scope that its resource must
+// have, and what to do if the resource has the other scope.
 var scopeMismatch = map[string]struct {
 	wanted    meta.RESTScopeName
 	otherwise string
@@ -182,11 +185,11 @@ func (o objects) publish(ctx context.Context, object cached.Object, observed *de
 	return publication{hold: hold, early: o.r.reportOnTemplate(ctx, object, observed)}, nil
 }
 
-// dependencies are what objects have in common that require a resource.
+// dependencies are the resources that objects require.
 type dependencies struct{ r *Reconciler }
 
-// get returns nothing when nobody requires the dependency. Its Works are removed
-// then, but not before it is known what follows every object that is there.
+// get returns nil if no object requires the dependency. Its Works are then removed,
+// but not before the dependencies of every object that could require it are known.
 func (d dependencies) get(ctx context.Context, key types.NamespacedName) (cached.Object, error) {
 	if object := d.r.requirements.Object(key); object != nil {
 		d.r.vanished.Delete(key)
@@ -212,7 +215,8 @@ func (d dependencies) vouchers(object cached.Object) dependency.Vouchers {
 	return d.r.requirements.Vouchers(client.ObjectKeyFromObject(object))
 }
 
-// misplaced keeps a name with a namespace from reaching a cluster-scoped resource.
+// misplaced rejects a dependency whose namespace does not match the scope of its
+// kind.
 func (dependencies) misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *decide.Problem {
 	if (namespace == "") == (scope == meta.RESTScopeNameRoot) {
 		return nil
@@ -226,12 +230,12 @@ func (dependencies) misplaced(reference propagationv1alpha1.ResourceReference, n
 	}
 }
 
-// require does nothing: what follows a dependency follows the objects.
+// require does nothing: only objects have dependencies.
 func (dependencies) require(cached.Object, *decide.Observed) {}
 
 func (dependencies) mayReturn() bool { return true }
 
-// publish tells the objects that require the dependency.
+// publish reports the result to the objects that require the dependency.
 func (d dependencies) publish(_ context.Context, object cached.Object, observed *decide.Observed, _ *decide.Plan, found *verdicts) (publication, error) {
 	d.r.requirements.Report(client.ObjectKeyFromObject(object), found.status, dependency.TroublesOf(observed, found.rows))
 	return publication{}, nil
@@ -253,7 +257,7 @@ func requestsFor[T client.Object](objects []T) []reconcile.Request {
 	return requests
 }
 
-// objectsOf are the objects in a list of one of our kinds.
+// objectsOf returns the objects in a list of one of our kinds.
 func objectsOf(list client.ObjectList) []cached.Object {
 	objects := []cached.Object{}
 	_ = meta.EachListItem(list, func(item runtime.Object) error {
@@ -273,8 +277,8 @@ func (r *Reconciler) unknownRequirements(ctx context.Context, key types.Namespac
 	return r.requirements.IsUnknown(key), nil
 }
 
-// expectRequirers lists, once in a process, the objects that others follow.
-// Those that come later are expected as they come.
+// expectRequirers lists, once per process, the objects that may have dependencies.
+// Objects that are created later are expected when their watch shows them.
 func (r *Reconciler) expectRequirers(ctx context.Context) error {
 	if r.requirements.Listed.Load() {
 		return nil
@@ -292,8 +296,8 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 	return nil
 }
 
-// kinds are the kinds that own Works, each with how to make an empty one and an
-// empty list of them.
+// kinds are the kinds that own Works, each with functions that return an empty
+// object and an empty list.
 var kinds = map[string]struct {
 	object func() cached.Object
 	list   func() client.ObjectList
@@ -308,7 +312,7 @@ var kinds = map[string]struct {
 	},
 }
 
-// newOf makes an empty object of a kind that owns Works; nil for any other.
+// newOf returns an empty object of a kind that owns Works; nil for any other kind.
 func (r *Reconciler) newOf(kind string) cached.Object {
 	if known, found := kinds[kind]; found {
 		return known.object()

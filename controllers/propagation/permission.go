@@ -42,25 +42,27 @@ import (
 )
 
 const (
-	// verbPropagate is what an account must be allowed to do to a Cluster.
+	// verbPropagate is the verb that an account needs on a Cluster.
 	verbPropagate = "propagate"
-	// verbGet is what it must be allowed to do to the resource.
+	// verbGet is the verb that it needs on the resource.
 	verbGet = "get"
-	// allowedFor is how long an allowed answer is believed. A permission that is
-	// taken away stops new revisions within this time.
+	// allowedFor is how long an allowed answer is cached. A permission that is
+	// revoked stops new revisions within this time.
 	allowedFor = time.Minute
-	// deniedFor is how long a denied answer is believed, and how often it is
-	// asked again: somebody who grants a permission waits for the effect.
+	// deniedFor is how long a denied answer is cached, and therefore how often the
+	// question is asked again. It is short, because somebody who grants a
+	// permission waits for the effect.
 	deniedFor = 10 * time.Second
-	// reviewPace is how much longer denied answers are believed for each cluster
-	// that had to be asked about by name. It bounds what one object costs the API
-	// server to 50 reviews a second, however many clusters it names.
+	// reviewPace is the minimum time for which denied answers are cached, per
+	// cluster that had to be reviewed by name. It limits the load of one object on
+	// the API server to 50 reviews per second, however many clusters the object
+	// names.
 	reviewPace = 20 * time.Millisecond
-	// maxAnswers bounds the memory that answers take, to some 8 MB.
+	// maxAnswers limits the memory for cached answers to about 8 MB.
 	maxAnswers = 1 << 14
 )
 
-// question is whether an account may do something. It is comparable.
+// question asks whether an account may do something. It is comparable.
 type question struct {
 	account                  types.NamespacedName
 	verb                     string
@@ -68,14 +70,14 @@ type question struct {
 	namespace, name          string
 }
 
-// answer is what the API server said to a question.
+// answer is the API server's answer to a question.
 type answer struct {
 	allowed bool
 	until   time.Time
 }
 
-// reviews asks the API server what service accounts may do, and remembers the
-// answers for a while. All reconcilers share it.
+// reviews asks the API server what service accounts may do, and caches the answers.
+// All reconcilers share it.
 type reviews struct {
 	client  client.Client
 	clock   clock.PassiveClock
@@ -86,8 +88,8 @@ func newReviews(client client.Client, clock clock.PassiveClock) *reviews {
 	return &reviews{client: client, clock: clock, answers: cache.NewLRUExpireCacheWithClock(maxAnswers, clock)}
 }
 
-// ask returns nil when the account may do what is asked about, and why not
-// otherwise. A denied answer is believed for the given time.
+// ask returns nil if the account may do what is asked about, and otherwise the
+// reason why not. A denied answer is cached for the given time.
 func (r *reviews) ask(ctx context.Context, asked question, denied time.Duration) *decide.Denial {
 	stored, _ := r.answers.Get(asked)
 	known, _ := stored.(answer)
@@ -109,8 +111,8 @@ func (r *reviews) ask(ctx context.Context, asked question, denied time.Duration)
 	return asked.denied(max(soon, known.until.Sub(r.clock.Now())))
 }
 
-// review is the question in the form of the API. Nobody needs the account's
-// token, or the account: permissions are granted to its name.
+// review returns the question as an API object. Neither the account's token nor the
+// account itself is needed: permissions are granted to its name.
 func (q question) review() *authorizationv1.SubjectAccessReview {
 	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:   "system:serviceaccount:" + q.account.Namespace + ":" + q.account.Name,
@@ -121,13 +123,13 @@ func (q question) review() *authorizationv1.SubjectAccessReview {
 	}}
 }
 
-// String names the permission: get on secrets "db".
+// String describes the permission, for example: get on secrets "db".
 func (q question) String() string {
 	what := schema.GroupResource{Group: q.group, Resource: q.resource}
 	return fmt.Sprintf("%s on %s %q", q.verb, what, q.name)
 }
 
-// denied names the missing permission first, because long messages are cut.
+// denied names the missing permission first, because long messages are truncated.
 func (q question) denied(wait time.Duration) *decide.Denial {
 	role := "a ClusterRole and a ClusterRoleBinding"
 	if q.namespace != "" {
@@ -146,8 +148,8 @@ func (q question) unanswered(err error) *decide.Denial {
 	return &decide.Denial{Reason: propagationv1alpha1.ReasonReviewFailed, Message: message, Get: q.verb == verbGet, Err: errors.New(message)}
 }
 
-// accountOf is the service account that an object acts for; the zero value when
-// it acts with the permissions of the controller.
+// accountOf returns the service account that an object acts for; the zero value if
+// the object acts with the permissions of the controller.
 func (r *Reconciler) accountOf(object cached.Object) types.NamespacedName {
 	if object.GetNamespace() == "" {
 		return types.NamespacedName{}
@@ -159,17 +161,18 @@ func (r *Reconciler) accountOf(object cached.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.GetNamespace(), Name: name}
 }
 
-// grantedRevisions are the revisions that were granted to an object, by cluster. What was
-// granted once stays granted: a repair writes nothing new. Only the reconcile
-// of the object, of which there is one at a time, uses it.
+// grantedRevisions are the revisions that were granted to an object, by cluster. A
+// revision that was granted once stays granted, because a repair writes nothing
+// new. Only the reconcile of the object uses it, and an object has one reconcile at
+// a time.
 type grantedRevisions struct {
 	uid       types.UID
 	revisions map[string]string
 }
 
-// observePermissions finds out to which clusters nothing new may travel. Only
-// where something new would travel, anybody is asked: a resource that changed,
-// or a cluster that joined.
+// observePermissions determines which clusters must not receive anything new. It
+// asks for a review only where something new would be sent: for a resource that
+// changed, or a cluster that was added.
 func (r *Reconciler) observePermissions(ctx context.Context, object cached.Object, observed *decide.Observed) {
 	key := client.ObjectKeyFromObject(object)
 	whose := r.owners().vouchers(object)
@@ -191,12 +194,12 @@ func (r *Reconciler) observePermissions(ctx context.Context, object cached.Objec
 		}
 	}
 	if observed.Barred() {
-		// Their names are part of what may not be read.
+		// The names of the dependencies are part of what the account may not read.
 		observed.Resource.Dependencies = nil
 	}
 }
 
-// grantsOf returns, by cluster, the revisions that were granted to an object.
+// grantsOf returns the revisions that were granted to an object, by cluster.
 func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[string]string {
 	known := &r.memories.of(key).granted
 	if known.uid != uid {
@@ -205,8 +208,8 @@ func (r *Reconciler) grantsOf(key types.NamespacedName, uid types.UID) map[strin
 	return known.revisions
 }
 
-// review returns the clusters to which nothing new may travel, and why. One
-// account that may send the resource to a cluster is enough.
+// review returns the clusters that must not receive anything new, with the reasons.
+// One account that may send the resource to a cluster is enough.
 func (r *Reconciler) review(ctx context.Context, observed *decide.Observed, clusters []string, whose dependency.Vouchers) map[string]decide.Denial {
 	denials, asked := map[string]decide.Denial{}, map[types.NamespacedName][]string{}
 	for _, cluster := range clusters {
@@ -234,9 +237,9 @@ func (r *Reconciler) review(ctx context.Context, observed *decide.Observed, clus
 	return denials
 }
 
-// reviewAccount asks about one account: whether it may get the resource, then
-// whether it may propagate to all clusters, and only when it may not, whether
-// to each of those in question.
+// reviewAccount reviews one account: whether it may get the resource, then whether
+// it may propagate to all clusters, and only if it may not, whether it may
+// propagate to each cluster in question.
 func (r *Reconciler) reviewAccount(ctx context.Context, observed *decide.Observed, account types.NamespacedName, clusters []string) map[string]decide.Denial {
 	if len(clusters) == 0 {
 		return nil
@@ -294,8 +297,8 @@ func (r *Reconciler) reviewGet(ctx context.Context, observed *decide.Observed, a
 	return r.reviews.ask(ctx, get, deniedFor)
 }
 
-// concealProblem puts what an account lacks in the place of a problem that it
-// may not know of.
+// concealProblem replaces a problem that an account may not know about with the
+// permission that the account lacks.
 func (r *Reconciler) concealProblem(ctx context.Context, observed *decide.Observed, whose dependency.Vouchers) {
 	if !decide.ReasonNamed(observed.Resource.Problem.Reason).Revealing {
 		return

@@ -39,7 +39,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// remove deletes a Work that is known to be ours, or sees its deletion to its end.
+// remove deletes a Work that is known to be ours, or helps its deletion to finish.
 func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, removal *decide.Removal) error {
 	work := removal.Work
 	switch {
@@ -68,7 +68,7 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 			return r.handOver(ctx, observed, work, namespace, removal.Why)
 		}
 	}
-	// Recorded first: the Work may be gone before the answer is here.
+	// Recorded first, because the Work may be gone before the response arrives.
 	if err := r.ledger.Deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
@@ -80,15 +80,16 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 	return nil
 }
 
-// deleteOurs deletes a Work as it was observed. The resourceVersion has to match,
-// because a policy's binding takes a Work over without changing its UID. A cache
-// that is behind would have the deletion rejected again and again: after a
-// conflict, the Work is read, and deleted if it is still what it was to us.
+// deleteOurs deletes a Work as it was observed. The resourceVersion must match,
+// because the binding of a policy can take over a Work without changing its UID. If
+// the cache is stale, the API server would reject the deletion again and again.
+// After a conflict, the Work is therefore read, and deleted if its UID, its owner
+// and what its deletion preserves are unchanged.
 func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work, why decide.Why) error {
 	conflict := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion})
 	if !apierrors.IsConflict(conflict) || render.HoldsNamespace(work) || why == decide.Replaced {
-		// Whether Karmada synchronizes the Namespace, or whether the cluster refuses
-		// the resource, was decided from this very resourceVersion.
+		// Whether Karmada synchronizes the Namespace, and whether the cluster refuses
+		// the resource, was checked for this resourceVersion only.
 		return conflict //nolint:wrapcheck // the caller says what was deleted
 	}
 	current := &workv1alpha1.Work{}
@@ -102,16 +103,16 @@ func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work, wh
 	return r.Client.Delete(ctx, current, client.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion}) //nolint:wrapcheck // the caller says what was deleted
 }
 
-// mayHaveSucceeded reports whether a failed request may have taken effect: no answer
-// came, or one that says that the API server does not know either.
+// mayHaveSucceeded reports whether a failed request may have taken effect: it got no
+// answer, or a server error.
 func mayHaveSucceeded(err error) bool {
 	answer, answered := errors.AsType[*apierrors.StatusError](err)
 	return !answered || answer.ErrStatus.Code >= http.StatusInternalServerError
 }
 
-// synchronizedNamespace returns the Namespace that a Work holds if Karmada puts it
-// on every cluster by itself: to delete such a Work would delete the Namespace on
-// the member with all that is in it. It returns nil for any other Namespace.
+// synchronizedNamespace returns the Namespace that a Work holds if Karmada itself
+// creates it on every cluster. Deleting such a Work would delete the Namespace on
+// the member and everything in it. It returns nil for any other Namespace.
 func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alpha1.Work) (*metav1.PartialObjectMetadata, error) {
 	full := &workv1alpha1.Work{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), full); err != nil {
@@ -128,7 +129,7 @@ func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alph
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := r.Live.Get(ctx, types.NamespacedName{Name: held.Name}, namespace)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // what is not there is not synchronized
+		return nil, nil //nolint:nilnil // a Namespace that does not exist is not synchronized
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Namespace %s, to see whether Karmada synchronizes it: %w", held.Name, err)
@@ -139,8 +140,8 @@ func (r *Reconciler) synchronizedNamespace(ctx context.Context, work *workv1alph
 	return namespace, nil
 }
 
-// handOver makes a Work what Karmada's namespace synchronization would have made
-// it: without our marks, and owned by the Namespace.
+// handOver turns a Work into what Karmada's namespace synchronization would have
+// created: without our labels and annotations, and owned by the Namespace.
 func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, namespace *metav1.PartialObjectMetadata, why decide.Why) error {
 	owner := metav1.NewControllerRef(namespace, corev1.SchemeGroupVersion.WithKind("Namespace"))
 	annotations := map[string]any{}
@@ -154,7 +155,8 @@ func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, wo
 	if err != nil {
 		return fmt.Errorf("encoding the marks of Work %s/%s: %w", work.Namespace, work.Name, err)
 	}
-	// For this process it is as good as deleted: it leaves the cache.
+	// For this process, the Work is as good as deleted, because it leaves the
+	// cache.
 	if err := r.ledger.Deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
@@ -167,12 +169,12 @@ func (r *Reconciler) handOver(ctx context.Context, observed *decide.Observed, wo
 	return nil
 }
 
-// release drops Karmada's finalizer from a Work.
+// release removes Karmada's finalizer from a Work.
 func (r *Reconciler) release(ctx context.Context, work *workv1alpha1.Work, why decide.Why) error {
 	kept := slices.DeleteFunc(slices.Clone(work.Finalizers), func(finalizer string) bool {
 		return finalizer == util.ExecutionControllerFinalizer
 	})
-	// The Work is compact: nothing may be made of it as a whole.
+	// The Work is compact, so it must not be written as a whole.
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "finalizers": kept},
 	})

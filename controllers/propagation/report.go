@@ -39,17 +39,17 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
 )
 
-// statusInterval is how often the status of an object is written at most,
-// unless Ready changes. Without it, the status of an object with N clusters
-// would be written N times, with N rows each. It is also how long clusters have
-// to answer before it is told that they have not.
+// statusInterval is the minimum time between two writes of the status of an object,
+// unless the change is urgent. Without it, the status of an object with N clusters
+// would be written N times, with N rows each. It is also how long clusters have to
+// answer before the status says that they have not.
 const statusInterval = time.Second
 
-// detailInterval is the same for a status that differs in nothing but why clusters
-// report the resource not healthy: replicas come one by one.
+// detailInterval is the same for a status that differs only in why clusters report
+// the resource as unhealthy, because replicas become ready one by one.
 const detailInterval = 5 * time.Second
 
-// report makes known how an owner fares, and says when to look again.
+// report publishes the result of a reconcile, and returns when to reconcile again.
 func (r *Reconciler) report(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, result *decide.Outcome) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(object)
 	works, err := r.observeWorks(observed.Owner)
@@ -71,9 +71,9 @@ func (r *Reconciler) report(ctx context.Context, object cached.Object, observed 
 	return next, err
 }
 
-// reportOnTemplate aggregates the status onto the resource, and reports why it
-// cannot. It returns when to try again; 0 for not at all. A failure is not an error
-// of the reconcile: an error would end the timers of everything else.
+// reportOnTemplate aggregates the status onto the resource, and records an Event if
+// it cannot. It returns when to try again; 0 if that is not necessary. A failure is
+// not an error of the reconcile, because an error would cancel all other timers.
 func (r *Reconciler) reportOnTemplate(ctx context.Context, object cached.Object, observed *decide.Observed) time.Duration {
 	early, err := r.aggregate(ctx, object, observed)
 	if saysLookAgain(err) {
@@ -91,8 +91,8 @@ func (r *Reconciler) reportOnTemplate(ctx context.Context, object cached.Object,
 	return delay
 }
 
-// holdStatus tells how long to hold a status back; 0 to write it, or when
-// there is nothing to write.
+// holdStatus returns how long to hold back a status; 0 to write it, or if there is
+// nothing to write.
 func (r *Reconciler) holdStatus(object cached.Object, plan *decide.Plan, status *propagationv1alpha1.PropagationStatus) time.Duration {
 	if equality.Semantic.DeepEqual(object.GetStatus(), status) {
 		return 0
@@ -115,7 +115,8 @@ func (r *Reconciler) holdStatus(object cached.Object, plan *decide.Plan, status 
 	return max(0, interval-r.Clock.Since(remembered.statusWritten))
 }
 
-// withoutDetail leaves out why clusters report the resource not healthy.
+// withoutDetail returns a copy without the reasons why clusters report the resource
+// as unhealthy.
 func withoutDetail(status *propagationv1alpha1.PropagationStatus) *propagationv1alpha1.PropagationStatus {
 	bare := status.DeepCopy()
 	for i := range bare.Clusters {
@@ -131,10 +132,11 @@ func withoutDetail(status *propagationv1alpha1.PropagationStatus) *propagationv1
 	return bare
 }
 
-// isFirst tells of a first status without trouble: clusters have been asked, and
-// some may not have applied the resource yet, or not report it healthy. They
-// mostly do within a second. Until then nothing is said that could be false: the
-// API server gave the object an observedGeneration of -1 (ADR 6).
+// isFirst reports whether a status is the first one and without trouble: clusters
+// have been asked, and some may not have applied the resource yet, or may not
+// report it as healthy yet. Most clusters do within a second. Until then, nothing
+// false is reported, because the API server gave the object an observedGeneration
+// of -1 (ADR 6).
 func isFirst(before, after *propagationv1alpha1.PropagationStatus) bool {
 	if meta.FindStatusCondition(before.Conditions, propagationv1alpha1.ConditionReady) != nil {
 		return false
@@ -143,7 +145,7 @@ func isFirst(before, after *propagationv1alpha1.PropagationStatus) bool {
 	return decide.ReasonNamed(ready.Reason).Starting
 }
 
-// isUrgent tells whether somebody may be waiting for the difference.
+// isUrgent reports whether somebody may be waiting for the change.
 func isUrgent(before, after *propagationv1alpha1.PropagationStatus) bool {
 	if before.ObservedGeneration == nil || *before.ObservedGeneration != *after.ObservedGeneration {
 		return true
@@ -157,7 +159,8 @@ func isUrgent(before, after *propagationv1alpha1.PropagationStatus) bool {
 	return false
 }
 
-// writeStatus writes a status that differs, and tells of the difference.
+// writeStatus writes a status that differs, and reports the change in the log and
+// in Events.
 func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, status *propagationv1alpha1.PropagationStatus) error {
 	before := object.GetStatus().DeepCopy()
 	if equality.Semantic.DeepEqual(before, status) {
@@ -175,9 +178,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, stat
 	return nil
 }
 
-// next says when to look again, at the latest after a wait if that is not 0, and
-// what went wrong. What goes wrong with a part of an object keeps the timers of the
-// rest.
+// next returns when to reconcile again, at the latest after a wait that is not 0,
+// and what went wrong. A failure of one part of an object does not cancel the
+// timers of the rest.
 func (r *Reconciler) next(observed *decide.Observed, wait time.Duration, result *decide.Outcome) (ctrl.Result, error) {
 	problem := observed.Resource.Problem
 	if problem != nil {
@@ -200,14 +203,14 @@ func (r *Reconciler) next(observed *decide.Observed, wait time.Duration, result 
 	case problem.Err != nil:
 		wait = decide.Sooner(wait, decide.KindPoll)
 	case problem.Stalled && wait == 0:
-		// Nothing else is under way either: removals may be, beside the mistake.
+		// Nothing else is in progress either. Removals may be, despite the mistake.
 		return ctrl.Result{}, reconcile.TerminalError(errors.New(problem.Message))
 	}
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// due is when to try again what the API server refused or what another write came
-// before; 0 for neither.
+// due returns when to retry the writes that the API server refused or that lost to
+// another write; 0 if there are none.
 func (r *Reconciler) due(key types.NamespacedName, result *decide.Outcome) time.Duration {
 	wait := time.Duration(0)
 	if !result.Due.IsZero() {
@@ -220,8 +223,8 @@ func (r *Reconciler) due(key types.NamespacedName, result *decide.Outcome) time.
 	return decide.Sooner(wait, r.memories.of(key).beatenAgain())
 }
 
-// unsettled is how long what was met on the way is to be looked at again for; 0
-// when nothing was.
+// unsettled returns when to check again what delayed the reconcile, such as a
+// missing namespace; 0 if nothing did.
 func (r *Reconciler) unsettled(observed *decide.Observed, result *decide.Outcome) time.Duration {
 	wait := time.Duration(0)
 	if result.Homeless {
@@ -236,8 +239,8 @@ func (r *Reconciler) unsettled(observed *decide.Observed, result *decide.Outcome
 	return wait
 }
 
-// again takes a write that was beaten by another for what it is: no failure,
-// but a reason to look again, later each time.
+// again handles a failed write. A write that lost to another write is not a
+// failure, but a reason to reconcile again, with a longer delay each time.
 func (r *Reconciler) again(key types.NamespacedName, err error) (ctrl.Result, error) {
 	if saysLookAgain(err) {
 		return ctrl.Result{RequeueAfter: r.memories.of(key).beatenAgain()}, nil
@@ -255,8 +258,8 @@ func (r *Reconciler) unfinished(key types.NamespacedName, err error) (ctrl.Resul
 	return ctrl.Result{}, err
 }
 
-// tell makes an Event of trouble and of its end. What goes well is told by the
-// status alone: an Event is a write too.
+// tell records an Event when trouble begins and when it ends. Only the status
+// reports success, because an Event is a write too.
 func (r *Reconciler) tell(object cached.Object, before, after *propagationv1alpha1.PropagationStatus) {
 	was, is := meta.FindStatusCondition(before.Conditions, propagationv1alpha1.ConditionReady), meta.FindStatusCondition(after.Conditions, propagationv1alpha1.ConditionReady)
 	if was == nil {
@@ -274,14 +277,14 @@ func (r *Reconciler) tell(object cached.Object, before, after *propagationv1alph
 	if is.Status != metav1.ConditionTrue {
 		return
 	}
-	// Between trouble and its end there is mostly a time of applying.
+	// Between trouble and its end, the reason is usually Applying for a while.
 	if remembered.troubled {
 		remembered.troubled = false
 		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, is.Reason, "Propagate", "%s", legible.Fit(is.Message, legible.MaxNote))
 	}
 }
 
-// event records trouble.
+// event records a warning.
 func (r *Reconciler) event(object cached.Object, reason, message string) {
 	r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, "Propagate", "%s", legible.Fit(message, legible.MaxNote))
 }
@@ -292,11 +295,13 @@ func abandonMessage(clusters []string) string {
 }
 
 const (
-	// homelessPoll is how often a cluster's execution namespace is looked for.
+	// homelessPoll is how often to check whether a missing execution namespace
+	// exists.
 	homelessPoll = time.Second
 	// requirementPoll is how often to check whether every object's dependencies are
 	// known.
 	requirementPoll = 2 * time.Second
-	// watchPoll is how often a resource is read whose kind cannot be watched now.
+	// watchPoll is how often to read a resource whose kind currently cannot be
+	// watched.
 	watchPoll = 10 * time.Second
 )

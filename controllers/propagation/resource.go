@@ -37,9 +37,10 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// observeResource reads the named resource and renders it: only its revisions
-// if those are known and full is false. While its kind changes, it has to be
-// looked at again when the API server is sure to tell the kind as it is.
+// observeResource reads the named resource and renders it; if full is false and the
+// revisions are known, it returns only those. After a change to the kind, it
+// schedules another check for the time when the API server is sure to return
+// current information about the kind.
 func (r *Reconciler) observeResource(ctx context.Context, object cached.Object, observed *decide.Observed, full bool) (decide.Resource, *customize.Renderer) {
 	resource, means := r.readResource(ctx, object, observed, full)
 	settles := r.Kinds.Unsettled(render.GroupOf(object.GetSpec().Resource.APIVersion))
@@ -97,8 +98,8 @@ func (r *Reconciler) readResource(ctx context.Context, object cached.Object, obs
 	return resource, means
 }
 
-// learn renders a resource that was read, and finds out what has to follow it. What
-// is known of this version of it is not found out again.
+// learn renders a resource that was read, and determines its dependencies. What is
+// already known about this version of the resource is not determined again.
 func (r *Reconciler) learn(ctx context.Context, observed *decide.Observed, template *unstructured.Unstructured, found *customize.Variants, known customize.Recollection) (customize.Recollection, *customize.Renderer, error) {
 	if !known.IsOf(template) {
 		known = customize.Recollection{Resource: decide.Resource{UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: decide.ClaimOf(template)}}
@@ -112,8 +113,8 @@ func (r *Reconciler) learn(ctx context.Context, observed *decide.Observed, templ
 	return r.Customizer.Render(ctx, observed, template, found, known)
 }
 
-// mapNamed finds out which resource of the API an object names, and whether it may
-// name it.
+// mapNamed determines which API resource an object names, and whether the object
+// may name it.
 func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, key types.NamespacedName) (*meta.RESTMapping, *decide.Problem) {
 	if problem := decide.Forbidden(reference, key.Namespace); problem != nil {
 		r.forget(key)
@@ -122,7 +123,7 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 	mapping, problem := r.mapKind(reference)
 	if problem != nil {
 		if problem.Reason == propagationv1alpha1.ReasonResourceKindNotFound {
-			// There is nothing to watch until it comes back.
+			// There is nothing to watch until the kind is served again.
 			r.Resources.Forget(key)
 		}
 		return nil, problem
@@ -134,9 +135,10 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 	return mapping, nil
 }
 
-// watchState says what a failed watch of the kind means. Without the permission to
-// watch, nothing can be said about the resource until somebody grants it. Other
-// failures may pass: meanwhile the resource is read each time, every poll.
+// watchState returns what a failed watch of the kind means. Without permission to
+// watch, the state of the resource is unknown until somebody grants the permission.
+// Other failures may be temporary: meanwhile, every reconcile reads the resource,
+// and poll says how often to reconcile.
 func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, problem *decide.Problem) {
 	err := r.Resources.Failure(mapping.Resource)
 	switch {
@@ -150,7 +152,7 @@ func (r *Reconciler) watchState(mapping *meta.RESTMapping) (poll time.Duration, 
 	}
 }
 
-// mapKind resolves the kind.
+// mapKind maps the kind of a reference to an API resource.
 func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*meta.RESTMapping, *decide.Problem) {
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
 	mapping, err := r.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -163,7 +165,7 @@ func (r *Reconciler) mapKind(reference propagationv1alpha1.ResourceReference) (*
 	return mapping, nil
 }
 
-// forget drops what is remembered for an object, and its watch.
+// forget drops the watch of an object, and what is remembered about its resource.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.memories.of(key).forgetResource()
 	r.Resources.Forget(key)

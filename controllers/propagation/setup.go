@@ -58,8 +58,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// CacheOptions are what the manager's cache must be made with: Works of ours
-// alone and without their payload, nothing with its managed fields.
+// CacheOptions returns the options that the manager's cache must be created with:
+// only our Works, without their payload, and nothing with its managed fields.
 func CacheOptions() (cache.Options, error) {
 	ours, err := labels.NewRequirement(propagationv1alpha1.OwnerUIDLabel, selection.Exists, nil)
 	if err != nil {
@@ -81,24 +81,26 @@ func CacheOptions() (cache.Options, error) {
 	}, nil
 }
 
-// Options say how hard the controller works.
+// Options configure the controller.
 type Options struct {
-	// Concurrency is how many objects are reconciled at once.
+	// Concurrency is how many objects of each kind are reconciled concurrently.
 	Concurrency int
-	// Writers is how many writes of Works are under way at once.
+	// Writers is the maximum number of concurrent writes to Works, over all
+	// objects.
 	Writers int
-	// LocalPrefixes begin the keys of labels and annotations that do not travel,
-	// beside those that never do.
+	// LocalPrefixes are the prefixes of the keys of labels and annotations that are
+	// not propagated, in addition to those that never are.
 	LocalPrefixes []string
-	// DefaultServiceAccount names the account, in the namespace of an object that
-	// names none, whose permissions count; empty for the controller's own.
+	// DefaultServiceAccount names the service account whose permissions count for
+	// an object that names none. The account is in the namespace of the object.
+	// Empty means the controller's own permissions.
 	DefaultServiceAccount string
 	// KeepTemplateStatus leaves the status of every resource in the control plane
-	// alone, whatever objects ask for.
+	// unchanged, whatever objects ask for.
 	KeepTemplateStatus bool
 }
 
-// SetupWithManager adds the controller to a manager whose cache was made with
+// SetupWithManager adds the controller to a manager whose cache was created with
 // CacheOptions.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -118,7 +120,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
-	// One bound for all kinds: it is the API server that is shared.
+	// One limit for all kinds, because they share the API server.
 	writers, required := make(chan struct{}, options.Writers), dependency.NewRequirements()
 	customizer := customize.New(mgr.GetClient(), interpreter, options.LocalPrefixes)
 	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
@@ -138,7 +140,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return nil
 }
 
-// newKinds asks the API server of a manager what it serves.
+// newKinds returns the kinds that the API server of a manager serves.
 func newKinds(mgr ctrl.Manager) (*cached.Kinds, error) {
 	impatient := &http.Client{Transport: mgr.GetHTTPClient().Transport, Timeout: cached.KindsTimeout}
 	discover, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), impatient)
@@ -150,15 +152,15 @@ func newKinds(mgr ctrl.Manager) (*cached.Kinds, error) {
 	}), nil
 }
 
-// setup registers the controller of one kind and all that wakes it.
+// setup registers the controller of one kind and everything that triggers it.
 func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient metadata.Interface, startInterpreter func() error, options Options) error {
 	made := ctrl.NewControllerManagedBy(mgr).
 		Named(strings.ToLower(r.Kind)).
 		WithLogConstructor(logOf(mgr.GetLogger(), r.Kind)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.Concurrency,
-			// Not for longer, as controller-runtime would, after what may be repaired
-			// without anything that is watched changing.
+			// controller-runtime's default limit is longer, but a failure may be
+			// resolved without a change to anything that is watched.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, retryLimit),
 		})
 	if _, stored := kinds[r.Kind]; stored {
@@ -184,11 +186,12 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 				r.Kinds.Changed(resource.Group)
 				queue.Add(reconcile.Request{NamespacedName: user})
 			})
-			// Sources are awaited before the first reconcile.
+			// controller-runtime waits for its sources before the first reconcile.
 			return startInterpreter()
 		})).
 		Complete(r)
 }
 
-// retryLimit is how long after a failure an object is looked at again, at most.
+// retryLimit is the maximum delay before an object is reconciled again after a
+// failure.
 const retryLimit = 30 * time.Second

@@ -44,11 +44,12 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// aggregation is what was aggregated onto a resource last.
+// aggregation is what was last aggregated onto a resource.
 type aggregation struct {
-	// fingerprint is of what the clusters reported and of the resource.
+	// fingerprint identifies what the clusters reported, the configuration of the
+	// interpreter and the version of the resource.
 	fingerprint string
-	// at is when it was written; the zero time when it was right already.
+	// at is when the status was last written; the zero time if it was always right.
 	at time.Time
 	// failures counts the failed attempts since the last one that succeeded, and said
 	// is the last error.
@@ -68,14 +69,14 @@ func (a *aggregation) failed(err error) (delay time.Duration, news bool) {
 	return min(retryLimit, setbackDelay<<min(a.failures-1, 16)), news
 }
 
-// aggregate writes what the clusters report onto the resource in the control
-// plane, as Karmada does for the resources of its policies: kubectl rollout
-// status and the health checks of GitOps tools look there. It returns how long
-// to wait when it is too early to write again.
+// aggregate writes what the clusters report onto the resource in the control plane,
+// as Karmada does for the resources of its policies: kubectl rollout status and the
+// health checks of GitOps tools look there. It returns how long to wait if it is
+// too early to write again.
 //
-// All Works of the resource count, not only those of the object: several
-// objects may send one resource to different clusters, and must not write each
-// other's status over.
+// All Works of the resource count, not only those of the object: several objects
+// may send one resource to different clusters, and must not overwrite each other's
+// status.
 func (r *Reconciler) aggregate(ctx context.Context, object cached.Object, observed *decide.Observed) (time.Duration, error) {
 	reference, resource := observed.Spec.Resource, observed.Resource
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
@@ -125,9 +126,10 @@ func (r *Reconciler) aggregates(observed *decide.Observed, gvk schema.GroupVersi
 		ptr.Deref(observed.Spec.AggregateStatus, true) && r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus)
 }
 
-// reports are what the clusters report of a resource, in the form that Karmada's
-// bindings gather it, and the Works, by cluster, whose status is too large to be
-// cached. Of those, a hash stands in for what is reported.
+// reports returns what the clusters report about a resource, in the form in which
+// Karmada's bindings collect it. It also returns, by cluster, the Works whose
+// status is too large for the cache; in the reports of these, a hash replaces the
+// status.
 func (r *Reconciler) reports(observed *decide.Observed) ([]workv1alpha2.AggregatedStatusItem, map[string]*workv1alpha1.Work, error) {
 	reference := observed.Spec.Resource
 	name := render.WorkKey("", reference.Kind, observed.Owner.Namespace, reference.Name).Name
@@ -150,8 +152,8 @@ func (r *Reconciler) reports(observed *decide.Observed) ([]workv1alpha2.Aggregat
 	return items, cut, nil
 }
 
-// reportOf is what one cluster reports. While a change is on its way, what was
-// reported before still counts: it says of which generation it speaks.
+// reportOf returns what one cluster reports. While a change is on its way, the
+// previous report still counts, because it names the generation that it is about.
 func reportOf(work *workv1alpha1.Work) workv1alpha2.AggregatedStatusItem {
 	item := workv1alpha2.AggregatedStatusItem{ClusterName: render.ClusterOf(work.Namespace), Health: workv1alpha2.ResourceUnknown}
 	if proof, condition := decide.EvidenceOf(work); proof == decide.Refused {
@@ -163,8 +165,8 @@ func reportOf(work *workv1alpha1.Work) workv1alpha2.AggregatedStatusItem {
 	return item
 }
 
-// complete reads what is too large to be cached. That is done only when something
-// has changed and may be written now.
+// complete reads the reports that are too large for the cache. It is called only
+// when something has changed and may be written now.
 func (r *Reconciler) complete(ctx context.Context, items []workv1alpha2.AggregatedStatusItem, cut map[string]*workv1alpha1.Work) ([]workv1alpha2.AggregatedStatusItem, error) {
 	whole := slices.Clone(items)
 	for i := range whole {
@@ -190,14 +192,15 @@ func fingerprintOf(items []workv1alpha2.AggregatedStatusItem, epoch int64, versi
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// writeTemplate aggregates onto the resource, writes it if it differs, and
-// returns the version that it then has: the one that was given if there was
-// nothing to write.
+// writeTemplate aggregates onto the resource and writes it if it differs. It
+// returns the version of the resource that its own write produced, or the given
+// version if there was nothing to write or the resource has changed since it was
+// observed.
 func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, version string, items []workv1alpha2.AggregatedStatusItem) (string, error) {
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(gvk)
 	if err := r.Kinds.Get(ctx, key, template); err != nil {
-		return version, client.IgnoreNotFound(err) //nolint:wrapcheck // the resource is gone, or the server; both show elsewhere
+		return version, client.IgnoreNotFound(err) //nolint:wrapcheck // the resource is gone, or the server fails; both are reported elsewhere
 	}
 	aggregated, err := r.Interpreter.AggregateStatus(template.DeepCopy(), items)
 	if err != nil {
@@ -209,12 +212,13 @@ func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionK
 	err = r.Kinds.UpdateStatus(ctx, aggregated)
 	switch {
 	case apierrors.IsNotFound(err):
-		// It is gone, or its kind has no status to write.
+		// The resource is gone, or its kind has no status to write.
 		return version, nil
 	case err != nil:
 		return version, fmt.Errorf("writing the status of %s %s: %w", gvk.Kind, key, err)
 	case template.GetResourceVersion() != version:
-		// It had changed since it was read; the watch is about to tell.
+		// The resource had changed since it was observed, and its watch will show
+		// that.
 		return version, nil
 	}
 	templateWrites.WithLabelValues(r.Kind).Inc()

@@ -49,15 +49,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// priorityReport is for what clusters report: after what users change, which is 0,
-// and before what a new process goes through once, which controller-runtime puts
-// last.
+// priorityReport is the priority of reports from clusters: after user changes,
+// which have priority 0, and before the initial pass of a new process, which
+// controller-runtime puts last.
 const priorityReport = -50
 
-// priorities are those of what is woken because of dependencies.
+// priorities are the priorities of reconciles that dependencies trigger.
 var priorities = map[dependency.Occasion]int{dependency.Changed: 0, dependency.Reported: priorityReport, dependency.Relearned: handler.LowPriority}
 
-// enqueue adds a request with a priority, not before a time has passed.
+// enqueue adds a request with a priority, after a delay.
 func enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], key types.NamespacedName, priority int, after time.Duration) {
 	request := reconcile.Request{NamespacedName: key}
 	if ranked, ok := queue.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
@@ -67,9 +67,9 @@ func enqueue(queue workqueue.TypedRateLimitingInterface[reconcile.Request], key 
 	queue.AddAfter(request, after)
 }
 
-// onResource wakes the objects that name a resource. What a new watch finds has
-// mostly been read already by those who name it: it must not lift them out of
-// the first round of a new process, which comes last.
+// onResource wakes the objects that name a resource. Most of these objects have
+// already read what a new watch finds. It must therefore not lift them out of the
+// initial pass of a new process, which comes last.
 func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) cached.Notification {
 	return func(resource schema.GroupVersionResource, key types.NamespacedName, initial bool) {
 		priority := 0
@@ -82,8 +82,8 @@ func (r *Reconciler) onResource(ctx context.Context, queue workqueue.TypedRateLi
 	}
 }
 
-// onObject reconciles an object when a user changes it, and not when this
-// controller writes its status; that only settles the ledger.
+// onObject wakes an object when a user changes it. A status write of this
+// controller does not wake it, and only updates the ledger.
 func (r *Reconciler) onObject() handler.EventHandler {
 	wake := &handler.EnqueueRequestForObject{}
 	expect := func(object client.Object) {
@@ -117,7 +117,8 @@ func intentChanged(before, after client.Object) bool {
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
-// ofClusters drops Works that are for no cluster, which tenants may write.
+// ofClusters drops Works that belong to no cluster. Tenants may be able to write
+// those.
 var ofClusters = predicate.NewPredicateFuncs(func(work client.Object) bool { return render.IsExecutionSpace(work.GetNamespace()) })
 
 // clusterChanged drops the heartbeats of clusters.
@@ -141,12 +142,12 @@ func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
 	return meta.FindStatusCondition(cluster.Status.Conditions, clusterv1alpha1.ClusterConditionCompleteAPIEnablements)
 }
 
-// onCluster wakes the objects that name a cluster, or might select it.
+// onCluster wakes the objects that name a cluster, or may select it.
 func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
 	requests := r.owners().with(ctx, cached.ClusterKey(cluster.GetName()))
 	requests = append(requests, r.owners().with(ctx, cached.SelectsKey)...)
-	// Works that are still to be removed there belong to objects that may not
-	// name the cluster any more.
+	// Works that must still be removed from the cluster may belong to objects that
+	// no longer name it.
 	works := &workv1alpha1.WorkList{}
 	namespace := names.GenerateExecutionSpaceName(cluster.GetName())
 	if err := r.Client.List(ctx, works, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -160,9 +161,9 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 	return requests
 }
 
-// onCRD wakes the objects that name a kind of the group of a
-// CustomResourceDefinition, of which anything may have changed: whether it is
-// served, in which versions, its scope.
+// onCRD wakes the objects that name a kind in the group of a
+// CustomResourceDefinition. Anything about the kind may have changed: whether it is
+// served, its versions, its scope.
 func (r *Reconciler) onCRD() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	changed := func(ctx context.Context, crd client.Object, queue queue) {
@@ -187,8 +188,8 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 	}
 }
 
-// onWork wakes the owner of a Work and, when a Work goes, other objects that
-// wanted one of its name and could not have it.
+// onWork wakes the owner of a Work and, when a Work is gone, other objects that
+// wanted a Work of the same name and could not have it.
 func (r *Reconciler) onWork() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	wake := func(work client.Object, queue queue, priority int) {
@@ -231,9 +232,9 @@ func (r *Reconciler) onWork() handler.EventHandler {
 	}
 }
 
-// onOverridePolicy wakes the objects whose resource a policy may concern. What
-// it selects now is as much of interest as what it selected before; a kind is
-// looked at by its group only, because names and labels may have changed too.
+// onOverridePolicy wakes the objects whose resource a policy may apply to. What the
+// policy selected before counts as much as what it selects now. Only the group of a
+// selector is compared, because names and labels may have changed too.
 func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object) []reconcile.Request {
 	var spec policyv1alpha1.OverrideSpec
 	switch policy := policy.(type) {
@@ -254,15 +255,15 @@ func (r *Reconciler) onOverridePolicy(ctx context.Context, policy client.Object)
 	})
 }
 
-// metadataOf stands for a kind of Karmada's configuration API, of which only
-// that it changed is of interest.
+// metadataOf returns an object of a kind of Karmada's configuration API. Only the
+// fact that such an object changes matters, not its content.
 func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(schema.GroupVersion(configv1alpha1.GroupVersion).WithKind(kind))
 	return object
 }
 
-// onInterpreter wakes every object a moment after the configuration of the
+// onInterpreter wakes every object shortly after the configuration of the
 // interpreter changes. It does not work out which kinds a change affects: changes
 // are rare, and an object that is already right causes no write.
 func (r *Reconciler) onInterpreter() handler.EventHandler {
@@ -286,7 +287,8 @@ func (r *Reconciler) onInterpreter() handler.EventHandler {
 	}
 }
 
-// interpreterDelay is how long after a change of its configuration Karmada's
-// interpreter is asked again. It watches its configuration itself, and does not
-// tell when it has taken a change up; that takes milliseconds.
+// interpreterDelay is how long to wait after a change to its configuration before
+// Karmada's interpreter is used again. The interpreter watches its configuration
+// itself, and does not report when it has applied a change; that takes
+// milliseconds.
 const interpreterDelay = time.Second

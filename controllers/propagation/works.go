@@ -48,7 +48,8 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 	}
 	var manifest *render.Manifest
 	if write.Update {
-		// Before the reset: it may turn out that something else is to be written.
+		// Before the reset, because the revision may turn out to be a different
+		// one.
 		var err error
 		if manifest, err = means.Manifest(write.Rendering); err != nil {
 			return err
@@ -73,8 +74,8 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 	return r.update(ctx, observed, write, manifest, live, sent)
 }
 
-// update writes a manifest into a Work. sent is the manifest that it replaces, nil
-// when that is not known.
+// update writes a manifest into a Work. sent is the manifest that it replaces; nil
+// if that is not known.
 func (r *Reconciler) update(ctx context.Context, observed *decide.Observed, write *decide.Write, manifest *render.Manifest, live *workv1alpha1.Work, sent []byte) error {
 	work, err := manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
 	if err != nil {
@@ -89,8 +90,9 @@ func (r *Reconciler) update(ctx context.Context, observed *decide.Observed, writ
 	return r.asWritten(ctx, observed, "update", work, write)
 }
 
-// asWritten records a successful write, and returns ErrChanged when what the API
-// server keeps is not what was written: it would be written again forever.
+// asWritten records a successful write. It returns ErrChanged if the API server
+// stored something other than what was written: without that error, the controller
+// would write it again forever.
 func (r *Reconciler) asWritten(ctx context.Context, observed *decide.Observed, operation string, work *workv1alpha1.Work, write *decide.Write) error {
 	r.gauges.wrote(observed.Owner, client.ObjectKeyFromObject(work), write.Rendering.Revision, r.Clock.Now())
 	if err := r.written(ctx, observed, operation, work, write.Why); err != nil {
@@ -112,8 +114,8 @@ func (r *Reconciler) written(ctx context.Context, observed *decide.Observed, ope
 	return nil
 }
 
-// create writes a Work that is not there, and finds out who has it when it
-// turns out to be.
+// create creates a Work. If the Work already exists, create determines who holds
+// it.
 func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, write *decide.Write, means *customize.Renderer) error {
 	manifest, err := means.Manifest(write.Rendering)
 	if err != nil {
@@ -143,17 +145,17 @@ func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, writ
 	if holder != "" {
 		return &heldError{holder: holder}
 	}
-	// Ours, or nobody's any more: known from now on, and put right at once.
+	// It is ours, or nobody holds it any more. Now that it is recorded, the next
+	// reconcile corrects it immediately.
 	if err := r.ledger.Wrote(observed.Owner.UID, existing); err != nil {
 		return err
 	}
 	return &lookAgainError{what: "creating Work " + key.String(), err: err}
 }
 
-// reset takes back what the cluster confirmed, so that a confirmation seen
-// from now on speaks of what is written next. It returns the Work as it is
-// then, compact, with the resourceVersion that the next write has to name, and the
-// manifest in it.
+// reset takes back what the cluster confirmed, so that any later confirmation is
+// about what is written next. It returns the resulting Work, compact, with the
+// resourceVersion that the next write must have, and the manifest in the Work.
 func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live *workv1alpha1.Work, why decide.Why) (*workv1alpha1.Work, []byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
@@ -173,8 +175,8 @@ func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live 
 	return work, sent, r.written(ctx, observed, "reset", work, why)
 }
 
-// nudge makes Karmada attempt a Work afresh, or its deletion, and leaves notes on
-// it.
+// nudge makes Karmada attempt again to apply a Work or to delete it, and adds notes
+// to its annotations.
 func (r *Reconciler) nudge(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, notes map[string]string, why decide.Why) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": work.ResourceVersion, "annotations": notes},
@@ -190,8 +192,8 @@ func (r *Reconciler) nudge(ctx context.Context, observed *decide.Observed, work 
 	return r.written(ctx, observed, "nudge", written, why)
 }
 
-// superseded takes off a Work that the cluster may have the object of an earlier life
-// of the resource.
+// superseded removes from a Work the annotation that says that the cluster may
+// still have the object of an earlier resource with the same name.
 func (r *Reconciler) superseded(ctx context.Context, observed *decide.Observed, work *workv1alpha1.Work, why decide.Why) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:null}}}`, work.ResourceVersion, propagationv1alpha1.SupersedesAnnotation)
 	written := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: work.Namespace, Name: work.Name}}
@@ -201,13 +203,14 @@ func (r *Reconciler) superseded(ctx context.Context, observed *decide.Observed, 
 	return r.written(ctx, observed, "update", written, why)
 }
 
-// setHealthFloor notes on a Work that is about to be written which report speaks of
-// the content before, if the generation of the template does not tell. live is the
-// Work as it is, compact, and sent the manifest in it, nil when it is not known.
+// setHealthFloor records, on a Work that is about to be written, which report is
+// about the previous content, if the generation of the template does not show it.
+// live is the current Work, compact. sent is the manifest in it; nil if that is not
+// known.
 func (r *Reconciler) setHealthFloor(observed *decide.Observed, work, live *workv1alpha1.Work, manifest *render.Manifest, sent []byte) {
 	if manifest.TemplateGeneration() != render.TemplateGeneration(live) {
-		// The report on a workload names the template. For other kinds nothing is
-		// known that proves more.
+		// A report on a workload contains the generation of the template. For other
+		// kinds, there is no better proof.
 		delete(work.Annotations, propagationv1alpha1.HealthFloorAnnotation)
 		return
 	}
