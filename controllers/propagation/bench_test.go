@@ -61,16 +61,16 @@ import (
 
 var web = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// now is the time of tests whose clock stands.
+// now is the time of tests with a fixed clock.
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// described writes a row down in words.
+// described returns a row as text.
 func described(row propagationv1alpha1.ClusterStatus) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s: %s", row.Name, row.Applied, row.Health, row.Reason, row.Revision, row.Message))
 }
 
-// observedOn observes shop/web, which names clusters that are all Ready and have no
-// Work.
+// observedOn returns an observation of shop/web, which names clusters that are all
+// Ready and have no Work.
 func observedOn(clusters ...string) *decide.Observed {
 	observed := &decide.Observed{
 		Now: now, Owner: render.Owner{Kind: "DirectPropagation", Namespace: web.Namespace, Name: web.Name, UID: "ours"}, Generation: 1,
@@ -92,12 +92,14 @@ type bench struct {
 	// server is the API server as others see it: nothing is counted or refused.
 	server client.WithWatch
 	events *events.FakeRecorder
-	// writes are what reached the API server: "create Work karmada-es-member1/…".
+	// writes are the writes that reached the API server: "create Work
+	// karmada-es-member1/…".
 	writes []string
-	// refuse, if set, is asked before each write.
+	// refuse, if set, is called before each write.
 	refuse func(write string) error
-	// asked are the permissions that were asked for, and may answers: allowed, or
-	// an error of the server. Without it, nobody may be asked.
+	// asked are the permissions that were asked for. may decides the answer:
+	// allowed, denied, or an error of the server. If may is not set, no review is
+	// expected.
 	asked []string
 	may   func(permission string) (bool, error)
 	mu    sync.Mutex
@@ -147,7 +149,7 @@ func newBench(t testing.TB, objects ...client.Object) *bench {
 
 func nobody(schema.GroupVersionResource, types.NamespacedName) {}
 
-// served is a discovery that knows Deployments and Namespaces.
+// served returns a discovery client that knows Deployments and Namespaces.
 func served() *discoveryfake.FakeDiscovery {
 	return &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
 		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
@@ -196,7 +198,7 @@ func (c compacting) Get(ctx context.Context, key client.ObjectKey, object client
 	return nil
 }
 
-// guard writes down a write and lets refuse decide on it.
+// guard records a write, unless refuse refuses it.
 func (b *bench) guard(verb string, object client.Object, write func() error) error {
 	what := fmt.Sprintf("%s %s %s/%s", verb, strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1alpha1."), object.GetNamespace(), object.GetName())
 	if b.refuse != nil {
@@ -208,7 +210,7 @@ func (b *bench) guard(verb string, object client.Object, write func() error) err
 	return write()
 }
 
-// count keeps the generation of a Work, which the fake API server does not.
+// count increments the generation of a Work, which the fake API server does not do.
 func (b *bench) count(ctx context.Context, object client.Object) {
 	stored := &workv1alpha1.Work{}
 	work, ok := object.(*workv1alpha1.Work)
@@ -217,7 +219,7 @@ func (b *bench) count(ctx context.Context, object client.Object) {
 	}
 }
 
-// answer answers a SubjectAccessReview as may does.
+// answer answers a SubjectAccessReview with may.
 func (b *bench) answer(review *authorizationv1.SubjectAccessReview) error {
 	action := review.Spec.ResourceAttributes
 	what := strings.TrimRight(fmt.Sprintf("%s: %s %s.%s %s/%s", review.Spec.User, action.Verb, action.Resource, action.Group, action.Namespace, action.Name), "/ ")
@@ -225,7 +227,7 @@ func (b *bench) answer(review *authorizationv1.SubjectAccessReview) error {
 	defer b.mu.Unlock()
 	b.asked = append(b.asked, what)
 	if b.may == nil {
-		return fmt.Errorf("nobody may be asked whether %s", what)
+		return fmt.Errorf("unexpected review: %s", what)
 	}
 	var err error
 	review.Status.Allowed, err = b.may(what)
@@ -266,7 +268,7 @@ func (b *bench) reconcile(t *testing.T) error {
 	return err
 }
 
-// settle reconciles until nothing is written any more.
+// settle reconciles until there are no more writes.
 func (b *bench) settle(t testing.TB) {
 	t.Helper()
 	for range 20 {
@@ -280,13 +282,13 @@ func (b *bench) settle(t testing.TB) {
 			setback.Until = time.Time{}
 			b.memories.of(web).setbacks[cluster] = setback
 		}
-		// What is held back to gather status writes is not waited for here.
+		// Do not wait for status writes that are held back.
 		b.memories.of(web).statusWritten = time.Time{}
 	}
-	t.Fatalf("still writing after 20 reconciles, the last: %v", b.writes[len(b.writes)-3:])
+	t.Fatalf("still writing after 20 reconciles; the last writes: %v", b.writes[len(b.writes)-3:])
 }
 
-// confirm lets every Work be confirmed and reported healthy.
+// confirm makes every Work confirmed and healthy.
 func (b *bench) confirm(t *testing.T) {
 	t.Helper()
 	for _, work := range b.works(t) {
@@ -359,7 +361,8 @@ func aShop() []client.Object {
 	return []client.Object{webDeployment(), webPropagation(), memberCluster("member1"), memberCluster("member2")}
 }
 
-// dropFinalizers does what Karmada does with a Work that is being deleted.
+// dropFinalizers removes the finalizers of Works that are being deleted, as Karmada
+// does.
 func (b *bench) dropFinalizers(t *testing.T) {
 	t.Helper()
 	for _, work := range b.works(t) {

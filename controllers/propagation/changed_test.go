@@ -33,9 +33,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
-// TestAWebhookThatChangesWorks: a Work that does not stay as it is written is
-// written once in a while, not all the time, and the row says what happens.
-func TestAWebhookThatChangesWorks(t *testing.T) {
+// TestWebhookThatChangesWorks: a Work that a webhook changes with every write is
+// written only once in a while, not all the time, and the row says why.
+func TestWebhookThatChangesWorks(t *testing.T) {
 	for name, change := range map[string]func(*workv1alpha1.Work){
 		"the manifest": func(work *workv1alpha1.Work) {
 			manifest := &work.Spec.Workload.Manifests[0]
@@ -74,7 +74,7 @@ func TestAWebhookThatChangesWorks(t *testing.T) {
 			}
 			writes := slices.DeleteFunc(b.writes, func(write string) bool { return !strings.HasSuffix(write, "Work karmada-es-member1/web-56d6c779bb") })
 			if len(writes) != 1 {
-				t.Errorf("written in less than two minutes: %v", writes)
+				t.Errorf("writes in less than two minutes: %v, want one", writes)
 			}
 			worst := b.propagation(t).Status.Clusters[0]
 			if worst.Name != "member1" || worst.Reason != propagationv1alpha1.ReasonWriteFailed || worst.Message != decide.ErrChanged.Error() {
@@ -86,10 +86,10 @@ func TestAWebhookThatChangesWorks(t *testing.T) {
 			b.confirm(t)
 			b.settle(t)
 			if worst := b.propagation(t).Status.Clusters[0]; worst.Reason != propagationv1alpha1.ReasonApplied {
-				t.Errorf("when nothing changes it any more: %s: %s", worst.Reason, worst.Message)
+				t.Errorf("without the webhook: %s: %s", worst.Reason, worst.Message)
 			}
 			if left := b.memories.of(web).refused(); len(left) > 0 {
-				t.Errorf("remembered: %v", left)
+				t.Errorf("setbacks that are still remembered: %v", left)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// bindingShop is a shop that propagates a RoleBinding.
+// bindingShop returns a bench on which shop/web propagates a RoleBinding.
 func bindingShop(t *testing.T, more ...client.Object) *bench {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name, UID: "binding"}}
@@ -50,7 +50,7 @@ func (b *bench) roleOn(t *testing.T, cluster string) string {
 }
 
 // TestOverridersGrantNothing: an object that was stored before the API server
-// refused it has no effect on its cluster, which keeps what it has.
+// refused such objects has no effect. The cluster keeps what it has.
 func TestOverridersGrantNothing(t *testing.T) {
 	b := bindingShop(t)
 	b.settle(t)
@@ -67,13 +67,13 @@ func TestOverridersGrantNothing(t *testing.T) {
 		t.Errorf("role on member2 = %s", got)
 	}
 	if row := b.rowOf(t, "member1"); row.Reason == propagationv1alpha1.ReasonOverrideFailed {
-		t.Errorf("member1 is held up: %s", row.Message)
+		t.Errorf("member1 is affected: %s", row.Message)
 	}
 }
 
-// TestOverridePoliciesGrantNothing: what users of a namespace can write does not
-// change a RoleBinding. What does not concern it does not get in its way, and an
-// administrator can change it.
+// TestOverridePoliciesGrantNothing: a policy that users of a namespace can write
+// does not change a RoleBinding. A policy that does not concern the RoleBinding
+// does not block it, and a policy of an administrator can change it.
 func TestOverridePoliciesGrantNothing(t *testing.T) {
 	escalation := policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{
 		Overriders: *patch(policyv1alpha1.OverriderOpReplace, "/roleRef/name", `"cluster-admin"`),

@@ -38,7 +38,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// says lets a Work have a healthy report.
+// says returns a function that adds a healthy report to a Work.
 func says(status string) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) {
 		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
@@ -47,12 +47,12 @@ func says(status string) func(*workv1alpha1.Work) {
 	}
 }
 
-// generationsOf is the report of a Deployment.
+// generationsOf returns the report of a Deployment.
 func generationsOf(member, template int) string {
 	return fmt.Sprintf(`{"generation":%d,"resourceTemplateGeneration":%d}`, member, template)
 }
 
-// report lets Karmada confirm every Work, with a report on a Deployment.
+// report confirms every Work as Karmada does, with a report on a Deployment.
 func (b *bench) report(t *testing.T, member, template int) {
 	t.Helper()
 	b.confirm(t)
@@ -64,7 +64,7 @@ func (b *bench) report(t *testing.T, member, template int) {
 	}
 }
 
-// floorOn is the floor that stands on the Work of a cluster.
+// floorOn returns the health floor of the Work of a cluster.
 func (b *bench) floorOn(t *testing.T, cluster string) string {
 	t.Helper()
 	for _, work := range b.works(t) {
@@ -75,14 +75,14 @@ func (b *bench) floorOn(t *testing.T, cluster string) string {
 	return ""
 }
 
-// isReadyNow reports whether Ready is True once nothing is written any more.
+// isReadyNow reports whether Ready is True once there are no more writes.
 func (b *bench) isReadyNow(t *testing.T) bool {
 	t.Helper()
 	b.settle(t)
 	return meta.IsStatusConditionTrue(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
 }
 
-// changes changes shop/web, as its API server counts it.
+// changes changes shop/web and increments its generation, as an API server does.
 func (b *bench) changes(t *testing.T, mutate func(*propagationv1alpha1.PropagationSpec)) {
 	t.Helper()
 	object := b.propagation(t)
@@ -94,16 +94,17 @@ func (b *bench) changes(t *testing.T, mutate func(*propagationv1alpha1.Propagati
 	b.writes = nil
 }
 
-// The replicas of one cluster change, and with them nothing that the generation of
-// the template counts. The report that stands does not make the object Ready, a new
-// one does, or the end of the wait.
-func TestHealthAfterAnotherNumberOfReplicas(t *testing.T) {
+// TestHealthAfterReplicasChange: the replicas of one cluster change, but the
+// generation of the template does not. The existing report does not make the object
+// Ready; a new report or the end of the wait does.
+func TestHealthAfterReplicasChange(t *testing.T) {
 	t.Run("a new report", aNewReport)
 	t.Run("no new report", noNewReport)
 	t.Run("a new template", aNewTemplate)
 }
 
-// hasOtherReplicas is a shop that was Ready, until the replicas of member1 changed.
+// hasOtherReplicas returns a bench that was Ready until the replicas of member1
+// changed.
 func hasOtherReplicas(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	objects := aShop()
@@ -126,7 +127,7 @@ func hasOtherReplicas(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
 	}
 	b.report(t, 7, 4)
 	if b.isReadyNow(t) {
-		t.Error("Ready by the report on the old content")
+		t.Error("Ready because of a report on the old content")
 	}
 	if one, two := b.rowOf(t, "member1"), b.rowOf(t, "member2"); one.Reason != propagationv1alpha1.ReasonHealthUnknown || two.Reason != propagationv1alpha1.ReasonApplied {
 		t.Errorf("rows: %s; %s", described(one), described(two))
@@ -134,7 +135,7 @@ func hasOtherReplicas(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
 	return b, passive
 }
 
-// A new report ends the wait.
+// aNewReport: a new report ends the wait.
 func aNewReport(t *testing.T) {
 	t.Helper()
 	b, _ := hasOtherReplicas(t)
@@ -149,13 +150,13 @@ func aNewReport(t *testing.T) {
 	}
 }
 
-// Without a new report, time ends the wait.
+// noNewReport: without a new report, time ends the wait.
 func noNewReport(t *testing.T) {
 	t.Helper()
 	b, passive := hasOtherReplicas(t)
 	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
 	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > decide.GenerationTime {
-		t.Errorf("looks again in %v, %v", result.RequeueAfter, err)
+		t.Errorf("requeued after %v, error %v; want at most %v", result.RequeueAfter, err, decide.GenerationTime)
 	}
 	passive.SetTime(passive.Now().Add(decide.GenerationTime - time.Second))
 	if b.isReadyNow(t) {
@@ -173,7 +174,8 @@ func noNewReport(t *testing.T) {
 	}
 }
 
-// A new template needs no floor: its generation tells reports apart.
+// aNewTemplate: a new template needs no floor: its generation distinguishes the
+// reports.
 func aNewTemplate(t *testing.T) {
 	t.Helper()
 	b, _ := hasOtherReplicas(t)
@@ -192,7 +194,7 @@ func aNewTemplate(t *testing.T) {
 	}
 	b.report(t, 8, 4)
 	if b.isReadyNow(t) {
-		t.Error("Ready by a report on the old template")
+		t.Error("Ready because of a report on the old template")
 	}
 	b.report(t, 9, 5)
 	if !b.isReadyNow(t) {
@@ -200,9 +202,9 @@ func aNewTemplate(t *testing.T) {
 	}
 }
 
-// TestMarksAloneKeepHealth: what differs in labels and annotations only has no other
-// health, and no floor.
-func TestMarksAloneKeepHealth(t *testing.T) {
+// TestMetadataChangesKeepHealth: a change to only labels and annotations does not
+// change the health, and needs no floor.
+func TestMetadataChangesKeepHealth(t *testing.T) {
 	objects := aShop()
 	objects[0].SetGeneration(4)
 	b := newBench(t, objects...)
@@ -226,7 +228,7 @@ func TestMarksAloneKeepHealth(t *testing.T) {
 	}
 }
 
-// restart forgets what only a process knows.
+// restart forgets what a process loses when it restarts.
 func (b *bench) restart() {
 	b.memories.of(web).forgetResource()
 	b.ledger = cached.NewLedger(b.Clock)

@@ -36,7 +36,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// isInvalid has a cluster refuse a Work as invalid, a while ago.
+// isInvalid changes a Work as if the cluster had refused it as invalid an hour ago.
 func isInvalid(work *workv1alpha1.Work) {
 	work.Status.Conditions = []metav1.Condition{
 		{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue},
@@ -47,7 +47,7 @@ func isInvalid(work *workv1alpha1.Work) {
 	}
 }
 
-// liveReads counts the reads that pass the cache by.
+// liveReads records the reads that bypass the cache.
 type liveReads struct {
 	client.Reader
 
@@ -59,8 +59,8 @@ func (l *liveReads) Get(ctx context.Context, key client.ObjectKey, object client
 	return l.Reader.Get(ctx, key, object, options...) //nolint:wrapcheck // a test double passes errors through
 }
 
-// A Work that somebody else holds is read once per poll, however often the object
-// is reconciled, and its holder not at all while the cache has it.
+// TestHoldersAreReadOncePerPoll: a Work that somebody else holds is read once per
+// poll, however often the object is reconciled.
 func TestHoldersAreReadOncePerPoll(t *testing.T) {
 	foreign := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web-56d6c779bb", UID: "foreign"}}
 	b := newBench(t, append(aShop(), foreign)...)
@@ -85,9 +85,9 @@ func TestHoldersAreReadOncePerPoll(t *testing.T) {
 	}
 }
 
-// A Work that a policy's binding takes over in the very moment in which it is to
-// be deleted stays: it has the UID that it had.
-func TestTakenOverBeforeTheDeletion(t *testing.T) {
+// TestTakeoverBeforeDeletion: a Work that the binding of a policy takes over just
+// before its deletion is not deleted, although its UID is the same.
+func TestTakeoverBeforeDeletion(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -114,9 +114,9 @@ func TestTakenOverBeforeTheDeletion(t *testing.T) {
 	}
 }
 
-// A Work that changes before its deletion, because Karmada reports on it, is deleted
-// all the same, without waiting for the cache.
-func TestDeletionDoesNotWaitForTheCache(t *testing.T) {
+// TestDeletionDoesNotWaitForCache: a Work that changes before its deletion, because
+// Karmada reports on it, is deleted anyway, without waiting for the cache.
+func TestDeletionDoesNotWaitForCache(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -148,12 +148,12 @@ func TestDeletionDoesNotWaitForTheCache(t *testing.T) {
 		}
 	}
 	if attempts := words(b.writes, "delete"); attempts != 4 {
-		t.Errorf("%d attempts for two Works, each of which has changed once: %q", attempts, b.writes)
+		t.Errorf("%d attempts for two Works, each of which has changed once, want 4: %q", attempts, b.writes)
 	}
 }
 
-// A Work that another controller of Karmada writes into is not ours any more, even
-// if nothing but the manifest says so.
+// TestRewrittenWorkIsGivenUp: a Work that another controller of Karmada writes to
+// is no longer ours, even if only the manifest shows it.
 func TestRewrittenWorkIsGivenUp(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
@@ -185,8 +185,8 @@ func TestRewrittenWorkIsGivenUp(t *testing.T) {
 	}
 }
 
-// A resource that is only changed is none that was created anew: if the cluster
-// refuses the change, nothing is deleted.
+// TestChangedResourceIsNotReplaced: a resource that has only changed has not been
+// recreated: if the cluster refuses the change, nothing is deleted.
 func TestChangedResourceIsNotReplaced(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
@@ -208,9 +208,9 @@ func TestChangedResourceIsNotReplaced(t *testing.T) {
 	}
 }
 
-// Once a cluster has confirmed the resource that was created anew, its object is
-// not replaced any more, whatever makes the cluster refuse it.
-func TestOnlyTheOldLifeIsReplaced(t *testing.T) {
+// TestConfirmedResourceIsNotReplaced: once a cluster has confirmed a recreated
+// resource, its object is no longer replaced, whatever makes the cluster refuse it.
+func TestConfirmedResourceIsNotReplaced(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -241,15 +241,16 @@ func TestOnlyTheOldLifeIsReplaced(t *testing.T) {
 	}
 	b.settle(t)
 	if after := b.workOn(t, "member1"); after == nil || after.UID != work.UID || after.DeletionTimestamp != nil {
-		t.Error("the object is replaced although the cluster had confirmed it")
+		t.Error("the object was replaced although the cluster had confirmed the resource")
 	}
 	if slices.ContainsFunc(b.writes, func(write string) bool { return strings.HasPrefix(write, "delete") }) {
 		t.Errorf("deleted: %v", b.writes)
 	}
 }
 
-// A Work that has changed since it was observed is looked at again, whatever it holds.
-func TestEmptiedWorkOfANamespace(t *testing.T) {
+// TestEmptiedWorkOfNamespace: a Work that has changed since it was observed is
+// checked again, whatever it contains.
+func TestEmptiedWorkOfNamespace(t *testing.T) {
 	b := newBench(t)
 	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "shop"}}
 	if err := b.server.Create(t.Context(), work); err != nil {
@@ -263,8 +264,8 @@ func TestEmptiedWorkOfANamespace(t *testing.T) {
 	}
 }
 
-// TestForeignWorksAreNotTouched: a Work of the same name that is somebody
-// else's is neither written nor deleted, whatever happens to ours.
+// TestForeignWorksAreNotTouched: a Work of the same name that belongs to somebody
+// else is neither written nor deleted, whatever happens to ours.
 func TestForeignWorksAreNotTouched(t *testing.T) {
 	for name, tc := range map[string]struct {
 		labels, annotations map[string]string
@@ -311,7 +312,7 @@ func TestForeignWorksAreNotTouched(t *testing.T) {
 				t.Errorf("the foreign Work was touched: %v", b.writes)
 			}
 			if left := b.works(t); left[0].UID != "foreign" || left[0].DeletionTimestamp != nil {
-				t.Errorf("the foreign Work is not as it was: %+v", left[0].ObjectMeta)
+				t.Errorf("the foreign Work has changed: %+v", left[0].ObjectMeta)
 			}
 		})
 	}

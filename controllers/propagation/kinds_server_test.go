@@ -34,9 +34,9 @@ import (
 
 var readingVerbs = []string{"get", "list", "watch"}
 
-// A version that is not served any more cannot be read, and says nothing of
-// what is changed through another version.
-func TestVersionIsServedNoMore(t *testing.T) {
+// TestVersionIsNoLongerServed: a version that is no longer served cannot be read.
+// The controller does not learn what is changed through another version.
+func TestVersionIsNoLongerServed(t *testing.T) {
 	p := newPlane(t)
 	crd := p.gadgets()
 	p.mayPropagate(crd.Spec.Group, "gadgets", readingVerbs...)
@@ -58,8 +58,9 @@ func TestVersionIsServedNoMore(t *testing.T) {
 	p.sends("large")
 }
 
-// Without the permission to watch a kind, nothing is said of its objects that
-// may have ceased to be true. A watch that goes on shows the truth all the same.
+// TestPermissionIsLost: without permission to watch a kind, the status says nothing
+// about its objects that may no longer be true. A watch that continues still shows
+// the truth.
 func TestPermissionIsLost(t *testing.T) {
 	p := newPlane(t)
 	crd := p.gadgets()
@@ -76,7 +77,8 @@ func TestPermissionIsLost(t *testing.T) {
 			t.Errorf("Ready says %q, want it to say %q", message, want)
 		}
 	}
-	// The API server does not end watches that it would not begin any more.
+	// The API server does not end running watches when it would no longer allow new
+	// ones.
 	p.mayPropagate(crd.Spec.Group, "gadgets")
 	p.becomes(v1, "medium")
 	denied("get")
@@ -96,9 +98,10 @@ func TestPermissionIsLost(t *testing.T) {
 	p.sends("large")
 }
 
-// A CustomResourceDefinition comes back with another scope, and with another
-// plural: the kind is then what the new one says.
-func TestDefinitionComesBackOtherwise(t *testing.T) {
+// TestDefinitionIsRecreatedDifferently: a CustomResourceDefinition is recreated
+// with another scope, and then with another plural. The controller follows the new
+// definition.
+func TestDefinitionIsRecreatedDifferently(t *testing.T) {
 	p := newPlane(t)
 	crd := p.gadgets()
 	p.mayPropagate(crd.Spec.Group, "*", readingVerbs...)
@@ -144,7 +147,7 @@ func gadget(apiVersion, name, size string) *unstructured.Unstructured {
 	return made
 }
 
-// fresh is a client that remembers nothing of the kinds.
+// fresh returns a client that has not cached anything about kinds.
 func (p *plane) fresh() client.Client {
 	p.t.Helper()
 	fresh, err := client.New(p.config, client.Options{})
@@ -154,7 +157,8 @@ func (p *plane) fresh() client.Client {
 	return fresh
 }
 
-// theGadget is the name of the one Gadget of a test, and of what propagates it.
+// theGadget is the name of the one Gadget of a test, and of the DirectPropagation
+// that names it.
 const theGadget = "one"
 
 func (p *plane) hasGadget(apiVersion, size string) {
@@ -179,7 +183,7 @@ func (p *plane) becomes(apiVersion, size string) {
 	})
 }
 
-// serves begins or ends to serve version v1 of a definition.
+// serves starts or stops serving version v1 of a definition.
 func (p *plane) serves(crd *apiextensionsv1.CustomResourceDefinition, served bool) {
 	p.t.Helper()
 	p.changes(crd, func(spec *apiextensionsv1.CustomResourceDefinitionSpec) {

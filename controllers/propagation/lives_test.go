@@ -34,8 +34,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
-// TestGoneBeforeTheFinalizer: an object that is deleted before it has our
-// finalizer gets no Works, for nobody would remove them.
+// TestGoneBeforeTheFinalizer: an object that is deleted before it has our finalizer
+// gets no Works, because nobody would remove them.
 func TestGoneBeforeTheFinalizer(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.refuse = func(write string) error {
@@ -52,9 +52,9 @@ func TestGoneBeforeTheFinalizer(t *testing.T) {
 	}
 }
 
-// TestVanishedObjectIsSweptAfter: an object that went although it had our
-// finalizer leaves nothing behind, once this process has seen it go.
-func TestVanishedObjectIsSweptAfter(t *testing.T) {
+// TestVanishedObjectIsSwept: an object that disappeared although it had our
+// finalizer leaves nothing behind, once this process has seen it disappear.
+func TestVanishedObjectIsSwept(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -70,7 +70,7 @@ func TestVanishedObjectIsSweptAfter(t *testing.T) {
 	b.settle(t)
 	for _, work := range b.works(t) {
 		if work.DeletionTimestamp != nil {
-			t.Errorf("Work %s is deleted although nobody saw its owner go", work.Namespace)
+			t.Errorf("Work %s is deleted although nobody saw its owner disappear", work.Namespace)
 		}
 	}
 	b.vanished.Store(web, time.Now())
@@ -81,9 +81,9 @@ func TestVanishedObjectIsSweptAfter(t *testing.T) {
 	}
 }
 
-// TestNextLifeCleansUp: an object that is made again and deleted before it has
-// taken up the Works of its earlier life removes them all the same.
-func TestNextLifeCleansUp(t *testing.T) {
+// TestRecreatedObjectCleansUp: an object that is recreated, and deleted before it
+// has adopted the Works of its predecessor, removes them anyway.
+func TestRecreatedObjectCleansUp(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -104,7 +104,7 @@ func TestNextLifeCleansUp(t *testing.T) {
 	}
 }
 
-// live goes through a life: create, change, withdraw, delete.
+// live takes shop/web through its life cycle: it is created, changed and deleted.
 func live(t *testing.T, b *bench) {
 	t.Helper()
 	b.settle(t)
@@ -139,8 +139,8 @@ func live(t *testing.T, b *bench) {
 	}
 }
 
-// TestPreservedWorkIsReleased: Karmada waits for ever for an object that is to
-// stay on the member and is not there; the Work is let go then.
+// TestPreservedWorkIsReleased: Karmada waits forever for an object that must stay
+// on the member but does not exist there. The controller then releases the Work.
 func TestPreservedWorkIsReleased(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
@@ -155,7 +155,7 @@ func TestPreservedWorkIsReleased(t *testing.T) {
 	}
 	b.settle(t)
 	if works := b.works(t); len(works) != 2 {
-		t.Fatalf("%d Works: Karmada gets its time first", len(works))
+		t.Fatalf("%d Works, want 2: Karmada must have its time first", len(works))
 	}
 	after := func(duration time.Duration) {
 		t.Helper()
@@ -167,21 +167,21 @@ func TestPreservedWorkIsReleased(t *testing.T) {
 	}
 	after(time.Minute)
 	if works := b.works(t); len(works) != 2 {
-		t.Fatalf("%d Works: the clock of the API server alone must not tell how long Karmada has had", len(works))
+		t.Fatalf("%d Works, want 2: the clock of the API server alone must not decide how long Karmada has had", len(works))
 	}
 	after(2 * time.Minute)
 	if works := b.works(t); len(works) != 0 {
-		t.Errorf("%d Works are held forever", len(works))
+		t.Errorf("%d Works are never released", len(works))
 	}
 	if err := b.server.Get(t.Context(), web, webPropagation()); !apierrors.IsNotFound(err) {
 		t.Errorf("the object is left: %v", err)
 	}
 }
 
-// TestOrphansAreTakenUp: a Work whose owner lost its finalizer and is gone, or
-// was made again under the same name, is nobody's.
-func TestOrphansAreTakenUp(t *testing.T) {
-	for name, ownerName := range map[string]string{"of an owner that is gone": "other", "of an earlier life": "web"} {
+// TestOrphansAreAdopted: a Work whose owner lost its finalizer and is gone, or was
+// recreated with the same name, belongs to nobody.
+func TestOrphansAreAdopted(t *testing.T) {
+	for name, ownerName := range map[string]string{"of an owner that is gone": "other", "of an earlier object with the same name": "web"} {
 		t.Run(name, func(t *testing.T) {
 			orphan := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "karmada-es-member1", Name: "web-56d6c779bb", UID: "orphan",
@@ -200,9 +200,9 @@ func TestOrphansAreTakenUp(t *testing.T) {
 	}
 }
 
-// TestStrippedWorkIsTakenUp: a Work of ours with nothing left but its content is
-// still known by that.
-func TestStrippedWorkIsTakenUp(t *testing.T) {
+// TestStrippedWorkIsAdopted: a Work of ours that has lost all labels and
+// annotations is still recognized by its content.
+func TestStrippedWorkIsAdopted(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	work := b.works(t)[0]

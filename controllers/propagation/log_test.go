@@ -38,7 +38,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// chronicle collects the lines of a log, without what differs from run to run.
+// chronicle collects the lines of a log, without the parts that differ between
+// runs.
 type chronicle struct {
 	lines []string
 }
@@ -48,7 +49,7 @@ var (
 	workNames = regexp.MustCompile(`web-[0-9a-z]{8,10}\b`)
 )
 
-// logger writes into the chronicle up to a verbosity.
+// logger returns a logger that writes to the chronicle, up to a verbosity.
 func (c *chronicle) logger(verbosity int) logr.Logger {
 	return funcr.New(func(_, line string) {
 		line = workNames.ReplaceAllString(revisions.ReplaceAllString(line, "REVISION"), "WORK")
@@ -56,15 +57,15 @@ func (c *chronicle) logger(verbosity int) logr.Logger {
 	}, funcr.Options{Verbosity: verbosity})
 }
 
-// since returns the lines that were added since it was called last.
+// since returns the lines that were added since the last call.
 func (c *chronicle) since() []string {
 	lines := c.lines
 	c.lines = nil
 	return lines
 }
 
-// journey is what the log of a life looks like, a chapter for each thing that
-// happens.
+// journey returns the log of the life cycle of an object, with a chapter for each
+// thing that happens.
 func journey(t *testing.T, verbosity int) map[string][]string {
 	t.Helper()
 	told, log := map[string][]string{}, &chronicle{}
@@ -101,7 +102,7 @@ func journey(t *testing.T, verbosity int) map[string][]string {
 	return told
 }
 
-// words are the lines that hold all of some words.
+// words returns how many lines contain all of some words.
 func words(lines []string, all ...string) int {
 	count := 0
 	for _, line := range lines {
@@ -116,8 +117,9 @@ func words(lines []string, all ...string) int {
 	return count
 }
 
-// The log tells an operator what happens, at verbosity 0 how objects fare and what
-// goes wrong, each once; at 2 each write; at 4 what each reconcile plans.
+// TestLogTellsTheStory: the log tells an operator what happens: at verbosity 0 the
+// state of objects and each failure once, at 2 also each write, at 4 also what each
+// reconcile plans.
 func TestLogTellsTheStory(t *testing.T) {
 	const object = `"object"="DirectPropagation shop/web"`
 	ready := func(status, reason string) string {
@@ -158,7 +160,7 @@ func TestLogTellsTheStory(t *testing.T) {
 				t.Errorf("%d plans", planned)
 			}
 			if count := words(all, "nginx"); count > 0 {
-				t.Errorf("%d lines hold content of the resource", count)
+				t.Errorf("%d lines contain content of the resource", count)
 			}
 			if verbosity == 0 && len(all) > 8 {
 				t.Errorf("%d lines for four things that happened:\n%s", len(all), strings.Join(all, "\n"))
@@ -167,7 +169,8 @@ func TestLogTellsTheStory(t *testing.T) {
 	}
 }
 
-// An error that goes on is logged once, and retried all the same.
+// TestErrorsAreLoggedOnce: an error that persists is logged once, and retried
+// anyway.
 func TestErrorsAreLoggedOnce(t *testing.T) {
 	b := newBench(t, aShop()...)
 	request := ctrl.Request{NamespacedName: web}
@@ -191,8 +194,8 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// Keys of the log are the same everywhere.
-func TestKeysOfTheLog(t *testing.T) {
+// TestLogKeys: every line has the same keys.
+func TestLogKeys(t *testing.T) {
 	log := &chronicle{}
 	logOf(log.logger(0), "ClusterDirectPropagation")(&reconcile.Request{NamespacedName: client.ObjectKey{Name: "role"}}).Info("said")
 	logOf(log.logger(0), "ClusterDirectPropagation")(nil).Info("said")

@@ -23,23 +23,23 @@ import (
 	"time"
 )
 
-// The longer a conflict lasts, the less often it is looked at; when what it is
-// about changes, it is new.
-func TestConflictsAreLookedAtLessOften(t *testing.T) {
+// TestConflictsAreCheckedLessOften: the longer a conflict lasts, the less often it
+// is checked. If its subject changes, it is a new conflict.
+func TestConflictsAreCheckedLessOften(t *testing.T) {
 	known := &memory{}
 	held := map[string]string{"member1": "somebody"}
 	known.foundHolders("a", held, now)
 	for after, want := range map[time.Duration]time.Duration{0: minConflictPoll, time.Minute: 6 * time.Second, time.Hour: maxConflictPoll} {
 		if _, _, poll := known.holders("a", now.Add(after)); poll != want {
-			t.Errorf("after %v: a look every %v, want %v", after, poll, want)
+			t.Errorf("after %v: a check every %v, want %v", after, poll, want)
 		}
 	}
 	known.foundHolders("a", held, now.Add(time.Hour))
 	if holders, stale, _ := known.holders("a", now.Add(time.Hour+time.Minute)); stale || holders["member1"] != "somebody" {
-		t.Errorf("a minute after the look: %v, stale: %t", holders, stale)
+		t.Errorf("a minute after the check: %v, stale: %t", holders, stale)
 	}
 	if _, stale, poll := known.holders("b", now.Add(time.Hour+time.Minute)); !stale || poll != minConflictPoll {
-		t.Errorf("a changed object: stale: %t, a look every %v", stale, poll)
+		t.Errorf("a changed object: stale: %t, a check every %v", stale, poll)
 	}
 	known.foundHolders("a", nil, now)
 	if known.conflict != nil {
@@ -47,8 +47,9 @@ func TestConflictsAreLookedAtLessOften(t *testing.T) {
 	}
 }
 
-// Writes for many clusters meet the Works of others at once.
-func TestHoldersAreAddedAtOnce(t *testing.T) {
+// TestHoldersAreAddedConcurrently: concurrent writes for many clusters may each
+// find a Work that somebody else holds.
+func TestHoldersAreAddedConcurrently(t *testing.T) {
 	const clusters = 100
 	now, known := time.Now(), &memory{}
 	var group sync.WaitGroup
@@ -61,7 +62,7 @@ func TestHoldersAreAddedAtOnce(t *testing.T) {
 	}
 }
 
-func TestManyReportsAreGathered(t *testing.T) {
+func TestManyReportsAreBatched(t *testing.T) {
 	known := &memory{}
 	for size, want := range map[int]time.Duration{0: 0, 100: 0, 1000: 8 * time.Millisecond, 5000: 40 * time.Millisecond} {
 		known.resized(size)

@@ -36,16 +36,17 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// The clock of a revision that nobody will confirm any more takes no memory.
-func TestNothingIsAwaitedOfWhatIsGone(t *testing.T) {
+// TestTimersOfGoneWorksAreRemoved: the timer of a revision that will never be
+// confirmed takes no memory.
+func TestTimersOfGoneWorksAreRemoved(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happens func(*testing.T, *bench)
 		want    int
 	}{
-		"one cluster leaves":                {secondClusterLeaves, 1},
-		"it is deleted":                     {objectIsDeleted, 0},
-		"it vanishes without its finalizer": {dropFinalizer, 0},
-		"it comes back with another UID":    {comesBack, 0},
+		"a cluster is removed":                      {secondClusterLeaves, 1},
+		"the object is deleted":                     {objectIsDeleted, 0},
+		"the object vanishes without its finalizer": {dropFinalizer, 0},
+		"the object is recreated with another UID":  {comesBack, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, aShop()...)
@@ -62,7 +63,7 @@ func TestNothingIsAwaitedOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// removeWorks lets all Works go.
+// removeWorks removes all Works.
 func removeWorks(t *testing.T, b *bench) {
 	t.Helper()
 	for _, work := range b.works(t) {
@@ -77,7 +78,7 @@ func removeWorks(t *testing.T, b *bench) {
 	}
 }
 
-// dropFinalizer has the object vanish.
+// dropFinalizer makes the object vanish.
 func dropFinalizer(t *testing.T, b *bench) {
 	t.Helper()
 	object := b.propagation(t)
@@ -90,7 +91,7 @@ func dropFinalizer(t *testing.T, b *bench) {
 	}
 }
 
-// secondClusterLeaves takes member2 off the object.
+// secondClusterLeaves removes member2 from the object.
 func secondClusterLeaves(t *testing.T, b *bench) {
 	t.Helper()
 	object := b.propagation(t)
@@ -122,7 +123,7 @@ func objectIsDeleted(t *testing.T, b *bench) {
 	removeWorks(t, b)
 }
 
-// comesBack has another object of the name take the place.
+// comesBack replaces the object with another one of the same name.
 func comesBack(t *testing.T, b *bench) {
 	t.Helper()
 	dropFinalizer(t, b)
@@ -135,7 +136,7 @@ func comesBack(t *testing.T, b *bench) {
 	}
 }
 
-// running counts the clocks that run.
+// running returns how many timers are running.
 func (g *gauges) running() int {
 	count := 0
 	for _, clocks := range g.awaited {

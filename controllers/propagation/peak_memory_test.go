@@ -65,16 +65,17 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 )
 
-// peakLimit is what a reconciler may take at most, in bytes, in the cases below.
+// peakLimit is the maximum memory, in bytes, that a reconciler may use in the cases
+// below.
 const peakLimit = 256 << 20
 
-// playServer has a process of this test binary play the API server, so that what
-// the server takes is not measured.
+// playServer makes a process of this test binary play the API server, so that the
+// memory of the server is not measured.
 const playServer = "PROPAGATION_TEST_PLAYS_SERVER"
 
-// TestPeakMemory measures how much memory reconciles take that run at once, with
-// the garbage collector as it is in production and with a client that encodes,
-// sends and decodes as in production. What is cached counts.
+// TestPeakMemory measures the memory of concurrent reconciles. The garbage
+// collector runs as in production, and the client encodes, sends and decodes as in
+// production. The cache counts.
 func TestPeakMemory(t *testing.T) {
 	if os.Getenv(playServer) != "" {
 		serveWorks(t)
@@ -97,8 +98,8 @@ func TestPeakMemory(t *testing.T) {
 		policy := policyv1alpha1.ClusterOverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "mirror", UID: "policy", ResourceVersion: "1"}}
 		policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{Overriders: registry()}}
 		b := newMemoryBench(t, clusters, []policyv1alpha1.ClusterOverridePolicy{policy})
-		// One object gets its Works. Those of the others are refused, so that what is
-		// cached of 80,000 Works does not count.
+		// One object gets its Works. Those of the others are refused, so that the
+		// cache of 80,000 Works does not count.
 		for i := range 16 {
 			annotations := map[string]string{}
 			if i > 0 {
@@ -110,8 +111,9 @@ func TestPeakMemory(t *testing.T) {
 	})
 }
 
-// full has the cases measured with all their clusters, which takes minutes. Held
-// until the end of a reconcile, the manifests of an eighth exceed the limit too.
+// full measures the cases with all their clusters, which takes minutes. An eighth
+// is enough to exceed the limit too if manifests are held until the end of a
+// reconcile.
 var full = flag.Bool("memory.full", false, "measure memory with all clusters, not with an eighth of them")
 
 func scaled(clusters int) int {
@@ -137,7 +139,7 @@ type memoryBench struct {
 	cache *memoryCache
 }
 
-// memoryCache is what a manager's cache holds, and stores the few objects that are
+// memoryCache stands in for a manager's cache, and stores the few objects that are
 // not Works.
 type memoryCache struct {
 	client.Client // the way to the server
@@ -196,8 +198,8 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 	return &memoryBench{Reconciler: r, cache: cache}
 }
 
-// memberWithAPIs is a Cluster as the cache holds it, with as many kinds as a
-// Kubernetes cluster serves.
+// memberWithAPIs returns a Cluster with as many kinds as a Kubernetes cluster
+// serves.
 func memberWithAPIs(name string) *clusterv1alpha1.Cluster {
 	member := memberCluster(name)
 	for group := range 25 {
@@ -220,8 +222,8 @@ func (b *memoryBench) addObject(name string, reference propagationv1alpha1.Resou
 	return object
 }
 
-// reconcileAll reconciles all objects at once, until so many Works are created,
-// and says how much memory that took.
+// reconcileAll reconciles all objects concurrently. It checks how many Works this
+// creates and how much memory it takes.
 func (b *memoryBench) reconcileAll(t *testing.T, works int) {
 	t.Helper()
 	runtime.GC()
@@ -259,15 +261,16 @@ func (b *memoryBench) reconcileAll(t *testing.T, works int) {
 	}
 }
 
-// held is how much memory the process has from the operating system and has not
-// given back, in bytes.
+// held returns how much memory, in bytes, the process has from the operating system
+// and has not given back.
 func held() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
 
-// Get reads from memory, like the manager's cache without copying what is deep.
+// Get reads from memory. Like the manager's cache, it does not copy Clusters
+// deeply.
 func (c *memoryCache) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +299,7 @@ func (c *memoryCache) List(_ context.Context, list client.ObjectList, _ ...clien
 	return nil
 }
 
-// Create sends a Work, unless those of its object are refused.
+// Create sends a Work, unless the Works of its object are refused.
 func (c *memoryCache) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
 	owner := object.GetAnnotations()[propagationv1alpha1.OwnerNameAnnotation]
 	c.mu.Lock()
@@ -366,8 +369,8 @@ func startServer(t *testing.T) string {
 	return strings.TrimSpace(address)
 }
 
-// serveWorks plays the API server until its input ends: it has any resource that is
-// asked for, and takes any Work.
+// serveWorks plays the API server until its input ends: it returns any resource
+// that is requested, and accepts any Work.
 func serveWorks(t *testing.T) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -394,7 +397,8 @@ func serveWorks(t *testing.T) {
 	_ = server.Serve(listener)
 }
 
-// largeConfigMap is as large as the API server takes, about 1 MiB.
+// largeConfigMap returns a ConfigMap as large as the API server accepts, about 1
+// MiB.
 func largeConfigMap(t *testing.T) []byte {
 	t.Helper()
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "NAME", UID: "NAME", ResourceVersion: "5"}, Data: map[string]string{}}
@@ -405,7 +409,8 @@ func largeConfigMap(t *testing.T) []byte {
 	return encoded(t, settings)
 }
 
-// ordinaryDeployment has two containers with some settings.
+// ordinaryDeployment returns a Deployment that has two containers with some
+// settings.
 func ordinaryDeployment(t *testing.T) []byte {
 	t.Helper()
 	deployment := webDeployment()

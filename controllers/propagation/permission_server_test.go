@@ -44,8 +44,8 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// TestReviewsOfARealServer: what roles grant is what the answers say, and the
-// controller may ask with the role that it is installed with.
+// TestReviewsOfARealServer: the answers are what the roles grant, and the role that
+// the controller is installed with allows it to ask.
 func TestReviewsOfARealServer(t *testing.T) {
 	env := &envtest.Environment{}
 	config, err := env.Start()
@@ -87,8 +87,8 @@ func TestReviewsOfARealServer(t *testing.T) {
 	}
 }
 
-// awaitRoles waits until the server knows every role: it learns of them by
-// watches of its own.
+// awaitRoles waits until the server knows every role: it learns about them through
+// its own watches.
 func awaitRoles(t *testing.T, asker *reviews) {
 	t.Helper()
 	for _, tc := range reviewCases() {
@@ -130,22 +130,22 @@ func reviewCases() []reviewCase {
 		}
 	}
 	return []reviewCase{
-		{"one cluster of a role that names it", to("shop", "named", "member1"), true},
+		{"a cluster that the role names", to("shop", "named", "member1"), true},
 		{"another cluster", to("shop", "named", "member2"), false},
-		{"all clusters, of a role that names one", to("shop", "named", ""), false},
-		{"all clusters, of a role that names none", to("shop", "everywhere", ""), true},
-		{"one cluster, of a role that names none", to("shop", "everywhere", "member9"), true},
-		{"an account of the same name elsewhere", to("other", "everywhere", "member1"), false},
-		{"by the group of its namespace", to("team", "anybody", "member1"), true},
-		{"a role that reads clusters", to("shop", "reader", "member1"), false},
+		{"all clusters, with a role that names one", to("shop", "named", ""), false},
+		{"all clusters, with a role that names none", to("shop", "everywhere", ""), true},
+		{"one cluster, with a role that names none", to("shop", "everywhere", "member9"), true},
+		{"an account with the same name in another namespace", to("other", "everywhere", "member1"), false},
+		{"an account with a role through the group of its namespace", to("team", "anybody", "member1"), true},
+		{"a role that may only get clusters", to("shop", "reader", "member1"), false},
 		{"a resource that a role names", get("named", "shop", "db"), true},
 		{"another resource", get("named", "shop", "tls"), false},
 		{"the resource in another namespace", get("named", "other", "db"), false},
-		{"an account that nobody knows", get("nobody", "shop", "db"), false},
+		{"an unknown account", get("nobody", "shop", "db"), false},
 	}
 }
 
-// roles are what a platform grants to its tenants.
+// roles returns what a platform grants to its tenants.
 func roles() []client.Object {
 	role := func(name string, verb string, clusters ...string) client.Object {
 		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{

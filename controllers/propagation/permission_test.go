@@ -40,7 +40,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// What the account of a tenant is asked about.
+// The questions about the account of a tenant, and the Works of its object.
 const (
 	tenant       = "system:serviceaccount:shop:tenant: "
 	getsWeb      = tenant + "get deployments.apps shop/web"
@@ -55,11 +55,11 @@ func TestAccountOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		namespace, named, fallback, want string
 	}{
-		"neither":               {"shop", "", "", "/"},
-		"named":                 {"shop", "tenant", "", "shop/tenant"},
-		"default":               {"shop", "", "default", "shop/default"},
-		"named goes first":      {"shop", "tenant", "default", "shop/tenant"},
-		"cluster-scoped object": {"", "", "default", "/"},
+		"neither":                {"shop", "", "", "/"},
+		"named":                  {"shop", "tenant", "", "shop/tenant"},
+		"default":                {"shop", "", "default", "shop/default"},
+		"named takes precedence": {"shop", "tenant", "default", "shop/tenant"},
+		"cluster-scoped object":  {"", "", "default", "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := webPropagation()
@@ -72,8 +72,8 @@ func TestAccountOf(t *testing.T) {
 	}
 }
 
-// TestWithoutAccountNobodyIsAsked: reviews cost nothing where no account is named.
-func TestWithoutAccountNobodyIsAsked(t *testing.T) {
+// TestNoReviewsWithoutAccount: reviews cost nothing if no account is named.
+func TestNoReviewsWithoutAccount(t *testing.T) {
 	b := newBench(t, aShop()...)
 	live(t, b)
 	if len(b.asked) > 0 {
@@ -81,8 +81,8 @@ func TestWithoutAccountNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// TestReviewsAreCounted: a new revision and a new cluster take two reviews, and
-// all else takes none.
+// TestReviewsAreCounted: a new revision takes two reviews, and everything else
+// takes none.
 func TestReviewsAreCounted(t *testing.T) {
 	b := newTenancy(t, getsWeb, toAll)
 	b.expect(t, "on create", []string{getsWeb, toAll}, []string{"create " + workOnFirst, "create " + workOnSecond})
@@ -118,8 +118,8 @@ func TestManyClustersTakeTwoReviews(t *testing.T) {
 	}
 }
 
-// TestForbiddenCluster: a cluster without permission gets nothing, and the
-// others are not concerned.
+// TestForbiddenCluster: a cluster without permission gets nothing, and the others
+// are not affected.
 func TestForbiddenCluster(t *testing.T) {
 	b := newTenancy(t, getsWeb, toMember1)
 	b.expect(t, "on create", []string{getsWeb, toAll, toMember1, toMember2}, []string{"create " + workOnFirst})
@@ -132,14 +132,14 @@ func TestForbiddenCluster(t *testing.T) {
 	}
 	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
 	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > deniedFor {
-		t.Errorf("looks again after %v (%v), want at most %v", result.RequeueAfter, err, deniedFor)
+		t.Errorf("requeued after %v (%v), want at most %v", result.RequeueAfter, err, deniedFor)
 	}
 	b.grant(getsWeb, toAll)
 	b.asked, b.writes = nil, nil
 	b.expect(t, "when it is granted", []string{getsWeb, toAll}, []string{"create " + workOnSecond})
 }
 
-// TestForbiddenResource: who may not get the resource, sends it nowhere.
+// TestForbiddenResource: an account that may not get the resource sends it nowhere.
 func TestForbiddenResource(t *testing.T) {
 	b := newTenancy(t, toAll)
 	b.expect(t, "on create", []string{getsWeb}, nil)
@@ -150,8 +150,8 @@ func TestForbiddenResource(t *testing.T) {
 	}
 }
 
-// TestWhatRunsStays: with all permissions lost, what clusters run is neither
-// withdrawn nor left without repair, and nothing new travels.
+// TestWhatRunsStays: after all permissions are lost, what clusters run is not
+// withdrawn and is still repaired, but nothing new is sent.
 func TestWhatRunsStays(t *testing.T) {
 	for name, restart := range map[string]bool{"the same process": false, "another process": true} {
 		t.Run(name, func(t *testing.T) {
@@ -181,10 +181,10 @@ func TestWhatRunsStays(t *testing.T) {
 			b.expect(t, "the resource changes", []string{getsWeb}, nil)
 			b.expectRows(t, "the resource changes", "member1 False Forbidden", "member2 False Forbidden")
 			if got := b.propagation(t).Status.Clusters[0].Revision; got != before {
-				t.Errorf("revision %q, want %q that runs", got, before)
+				t.Errorf("revision %q, want %q, which runs", got, before)
 			}
 			b.changeImage(t, "nginx:1")
-			b.expect(t, "the resource is what runs again", nil, nil)
+			b.expect(t, "the resource again matches what runs", nil, nil)
 			b.changeImage(t, "nginx:2")
 			b.settle(t)
 			b.grant(getsWeb, toAll)
@@ -209,7 +209,7 @@ func TestWithdrawingNeedsNoPermission(t *testing.T) {
 	if err := b.server.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, "a cluster leaves", nil, []string{"delete " + workOnSecond})
+	b.expect(t, "a cluster is removed", nil, []string{"delete " + workOnSecond})
 	b.delete(t, "member2")
 	b.restart()
 	b.settle(t)
@@ -219,8 +219,8 @@ func TestWithdrawingNeedsNoPermission(t *testing.T) {
 	if err := b.server.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	b.expect(t, "it joins again", []string{getsWeb}, nil)
-	b.expectRows(t, "it joins again", "member2 False Forbidden", "member1 True Applied")
+	b.expect(t, "it is added again", []string{getsWeb}, nil)
+	b.expectRows(t, "it is added again", "member2 False Forbidden", "member1 True Applied")
 	if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestWithdrawingNeedsNoPermission(t *testing.T) {
 }
 
 // TestAnotherOwnersWorkIsNoGrant: a Work that an earlier object left behind is
-// taken up only with permission, even if its content is the same.
+// adopted only with permission, even if its content is the same.
 func TestAnotherOwnersWorkIsNoGrant(t *testing.T) {
 	b := newTenancy(t, getsWeb, toAll)
 	b.settle(t)
@@ -258,7 +258,7 @@ func TestAnotherOwnersWorkIsNoGrant(t *testing.T) {
 	b.expect(t, "with permission", []string{getsWeb, toAll}, []string{"update " + workOnFirst, "update " + workOnSecond})
 }
 
-// TestReviewFails: an API server that cannot answer is no denial.
+// TestReviewFails: a failure of the API server is not a denial.
 func TestReviewFails(t *testing.T) {
 	for name, fails := range map[string]string{"the resource": getsWeb, "all clusters": toAll, "one cluster": toMember2} {
 		t.Run(name, func(t *testing.T) {
@@ -285,8 +285,8 @@ func TestReviewFails(t *testing.T) {
 	}
 }
 
-// TestProblemsAreConcealed: who may not get a resource does not learn whether
-// it is there.
+// TestProblemsAreConcealed: an account that may not get a resource does not learn
+// whether the resource exists.
 func TestProblemsAreConcealed(t *testing.T) {
 	b := newTenancy(t, toAll)
 	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
@@ -306,8 +306,9 @@ func TestProblemsAreConcealed(t *testing.T) {
 	expect(propagationv1alpha1.ReasonResourceNotFound)
 }
 
-// TestAnswersAreBelieved for a while: allowed ones longer than denied ones.
-func TestAnswersAreBelieved(t *testing.T) {
+// TestAnswersAreCached: answers are cached for a while, allowed ones longer than
+// denied ones.
+func TestAnswersAreCached(t *testing.T) {
 	b := newTenancy(t)
 	asked := question{account: types.NamespacedName{Namespace: "shop", Name: "tenant"}, verb: verbPropagate, group: clusterv1alpha1.GroupName, resource: "clusters"}
 	at := func(after time.Duration, allowed bool, questions int) {
@@ -328,9 +329,9 @@ func TestAnswersAreBelieved(t *testing.T) {
 	at(time.Second, false, 1)
 }
 
-// TestManyDeniedClustersAreAskedAboutSlowly: 5,000 clusters, each denied, cost
-// at most 50 reviews a second.
-func TestManyDeniedClustersAreAskedAboutSlowly(t *testing.T) {
+// TestManyDeniedClustersAreReviewedSlowly: 5,000 denied clusters cost at most 50
+// reviews per second.
+func TestManyDeniedClustersAreReviewedSlowly(t *testing.T) {
 	b := newTenancy(t, getsWeb)
 	names := make([]string, 5000)
 	for i := range names {
@@ -343,7 +344,7 @@ func TestManyDeniedClustersAreAskedAboutSlowly(t *testing.T) {
 	}
 	plan := decide.NewPlan(observed)
 	if len(plan.Writes) > 0 || plan.Wait < 100*time.Second {
-		t.Errorf("%d writes, and asks again after %v", len(plan.Writes), plan.Wait)
+		t.Errorf("%d writes, and the next reviews after %v", len(plan.Writes), plan.Wait)
 	}
 	b.asked = nil
 	b.observePermissions(t.Context(), b.propagation(t), observedOn(names...))
@@ -352,8 +353,9 @@ func TestManyDeniedClustersAreAskedAboutSlowly(t *testing.T) {
 	}
 }
 
-// TestVouchersOfADependency: on each cluster one of those who require it is
-// enough, and who has no account may do all.
+// TestVouchersOfADependency: on each cluster, one account of the objects that
+// require the dependency is enough, and an object without an account may do
+// everything.
 func TestVouchersOfADependency(t *testing.T) {
 	account := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
 	needs := func(who types.NamespacedName, clusters ...string) dependency.Requirement {
@@ -375,7 +377,7 @@ func TestVouchersOfADependency(t *testing.T) {
 		"nobody has an account": {
 			first: needs(types.NamespacedName{}, "a"), second: needs(types.NamespacedName{}, "b"),
 		},
-		"one has none, and is enough where it requires it": {
+		"one has none, which is enough on its own clusters": {
 			first: needs(types.NamespacedName{}, "a"), second: needs(account("bob"), "a", "b"),
 			want: map[string]string{"b": "ServiceAccount shop/bob"},
 		},

@@ -57,15 +57,16 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// plane is a real API server with a cluster member1, of which the test plays the
-// part of Karmada, and with the controller, which may do what its role says.
+// plane is a real API server with a cluster member1. The test plays the part of
+// Karmada, and the controller runs with the permissions of its role.
 type plane struct {
 	client.Client
 	t      *testing.T
 	config *rest.Config
 }
 
-// controllerRole is what the controller may do beside its own work.
+// controllerRole names the role with the controller's permissions for what it
+// propagates.
 const controllerRole = "propagated"
 
 func newPlane(t *testing.T) *plane {
@@ -129,7 +130,8 @@ func integrationScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// crdOf defines a kind without rules of its own, with a status.
+// crdOf returns the definition of a kind with a status and without validation
+// rules.
 func crdOf(version schema.GroupVersion, kind string, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
 	plural := strings.ToLower(kind) + "s"
 	if before, ends := strings.CutSuffix(strings.ToLower(kind), "y"); ends {
@@ -155,7 +157,7 @@ func servedVersionOf(name string, storage bool) apiextensionsv1.CustomResourceDe
 	}
 }
 
-// furnish makes the namespaces, the cluster, and the role of the controller's own work.
+// furnish creates the namespaces, the cluster, and the roles of the controller.
 func (p *plane) furnish() {
 	p.t.Helper()
 	for _, name := range []string{"shop", "karmada-es-member1"} {
@@ -239,7 +241,7 @@ func (p *plane) confirm(ctx context.Context, work *workv1alpha1.Work) {
 		})
 	}
 	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Health: workv1alpha1.ResourceHealthy}}
-	// A conflict is met again at the next look.
+	// After a conflict, the next poll tries again.
 	_ = p.Status().Update(ctx, work)
 }
 
@@ -263,7 +265,7 @@ func (p *plane) mayPropagate(group, resource string, verbs ...string) {
 	}
 }
 
-// propagates makes a DirectPropagation.
+// propagates creates a DirectPropagation.
 func (p *plane) propagates(apiVersion, kind, name string) {
 	p.t.Helper()
 	made := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
@@ -292,10 +294,10 @@ func (p *plane) ready(status metav1.ConditionStatus, reason string) string {
 	return message
 }
 
-// sends waits until the Work of the Gadget holds a value in its spec.
+// sends waits until the Work of the Gadget contains a size.
 func (p *plane) sends(size string) {
 	p.t.Helper()
-	p.eventually(fmt.Sprintf("the Work holds size %s", size), func(ctx context.Context) error {
+	p.eventually(fmt.Sprintf("the Work contains size %s", size), func(ctx context.Context) error {
 		works := &workv1alpha1.WorkList{}
 		if err := p.List(ctx, works, client.InNamespace("karmada-es-member1")); err != nil {
 			return err
@@ -306,7 +308,7 @@ func (p *plane) sends(size string) {
 				return nil
 			}
 		}
-		return errors.New("no Work does")
+		return errors.New("no Work contains it")
 	})
 }
 
@@ -322,7 +324,7 @@ func (p *plane) eventually(what string, holds func(context.Context) error) {
 	}
 }
 
-// gadgets is a group of its own with a kind Gadget.
+// gadgets creates a kind Gadget in an API group of its own.
 func (p *plane) gadgets() *apiextensionsv1.CustomResourceDefinition {
 	p.t.Helper()
 	crd := crdOf(schema.GroupVersion{Group: "g" + rand.String(5) + ".example.org", Version: "v1"}, "Gadget", apiextensionsv1.NamespaceScoped)
@@ -358,6 +360,6 @@ func (p *plane) removes(crd *apiextensionsv1.CustomResourceDefinition) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is there: %w", err)
+		return fmt.Errorf("it still exists: %w", err)
 	})
 }

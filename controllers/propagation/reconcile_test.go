@@ -33,7 +33,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
 )
 
-// TestWritesAreCounted: not one write more than it takes.
+// TestWritesAreCounted: there are no more writes than necessary.
 func TestWritesAreCounted(t *testing.T) {
 	b := newBench(t, aShop()...)
 	const work1, work2 = "Work karmada-es-member1/web-56d6c779bb", "Work karmada-es-member2/web-56d6c779bb"
@@ -63,8 +63,8 @@ func TestWritesAreCounted(t *testing.T) {
 	expect("after a restart")
 }
 
-// TestAnyWriteMayFail lets the n-th write of a life fail, for every n: all is
-// put right afterwards, and nothing is left behind.
+// TestAnyWriteMayFail makes the n-th write in the life cycle of an object fail, for
+// every n. In the end, everything is right, and nothing is left behind.
 func TestAnyWriteMayFail(t *testing.T) {
 	failures := map[string]error{
 		"refused":  apierrors.NewForbidden(workv1alpha1.Resource("works"), "x", errors.New("quota")),
@@ -88,9 +88,9 @@ func TestAnyWriteMayFail(t *testing.T) {
 	}
 }
 
-// TestRefusedUpdateKeepsTheConfirmedRevision: the status of a Work is reset and
-// the write that follows is refused. The row still says what the cluster runs,
-// also after a restart, and the revision is on the Work once the write passes.
+// TestRefusedUpdateKeepsTheConfirmedRevision: the status of a Work is reset, and
+// the write that follows is refused. The row still says what the cluster runs, even
+// after a restart, and the Work has the revision once the write succeeds.
 func TestRefusedUpdateKeepsTheConfirmedRevision(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)

@@ -47,7 +47,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// manifestOn is the manifest in the Work of a cluster.
+// manifestOn returns the manifest in the Work of a cluster.
 func (b *bench) manifestOn(t *testing.T, cluster string) *unstructured.Unstructured {
 	t.Helper()
 	manifest := &unstructured.Unstructured{}
@@ -113,15 +113,15 @@ func patch(operator policyv1alpha1.OverriderOperator, path, value string) *polic
 	}}}
 }
 
-// registry has images come from another registry.
+// registry returns overriders that pull images from another registry.
 func registry() policyv1alpha1.Overriders {
 	return policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
 		Component: policyv1alpha1.Registry, Operator: policyv1alpha1.OverriderOpAdd, Value: "mirror.example.org",
 	}}}
 }
 
-// TestOneClusterDiffers: replicas and overriders of one cluster are its own,
-// and writing them costs one Work.
+// TestOneClusterDiffers: replicas and overriders of one cluster apply only to that
+// cluster, and only its Work is written.
 func TestOneClusterDiffers(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
@@ -162,8 +162,8 @@ func TestOneClusterDiffers(t *testing.T) {
 	}
 }
 
-// TestOverridePolicies: policies come before what the spec overrides, are
-// recorded on the Work, and are undone when they go.
+// TestOverridePolicies: policies apply before the overriders of the spec, are
+// recorded on the Work, and are undone when they are deleted.
 func TestOverridePolicies(t *testing.T) {
 	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "mirror", UID: "policy"}}
 	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
@@ -177,7 +177,7 @@ func TestOverridePolicies(t *testing.T) {
 	}
 	b.confirm(t)
 
-	// The label of a Cluster is no change of any object.
+	// A new label on a Cluster changes no object.
 	cluster := memberCluster("member1")
 	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 		t.Fatal(err)
@@ -209,22 +209,22 @@ func TestOverridePolicies(t *testing.T) {
 	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Overriders = nil })
 	b.settle(t)
 	if got := imageOf(t, b.manifestOn(t, "member1")); got != "nginx:1" {
-		t.Errorf("image = %s after the policy went", got)
+		t.Errorf("image = %s after the policy was deleted", got)
 	}
 	if record, found := b.workOn(t, "member1").Annotations[util.AppliedOverrides]; found {
-		t.Errorf("recorded still: %q", record)
+		t.Errorf("still recorded: %q", record)
 	}
 }
 
-// TestOverridesThatFail leave the cluster what it has, say so in its row, and
-// do not hold up the others.
+// TestOverridesThatFail: the cluster keeps what it has, its row reports the
+// failure, and the other clusters are not delayed.
 func TestOverridesThatFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		overriders *policyv1alpha1.Overriders
 		want       string
 	}{
-		"a path that is not there":   {patch(policyv1alpha1.OverriderOpReplace, "/spec/nothing/here", `1`), "OverrideFailed: spec.clusters, overriders of member2: replace operation does not apply"},
-		"a field that is no JSON":    {&policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{{FieldPath: "/spec/template/spec/containers/0/image", JSON: []policyv1alpha1.JSONPatchOperation{{SubPath: "/a", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte("1")}}}}}}, "OverrideFailed: spec.clusters, overriders of member2: "},
+		"a path that does not exist": {patch(policyv1alpha1.OverriderOpReplace, "/spec/nothing/here", `1`), "OverrideFailed: spec.clusters, overriders of member2: replace operation does not apply"},
+		"a field that is not JSON":   {&policyv1alpha1.Overriders{FieldOverrider: []policyv1alpha1.FieldOverrider{{FieldPath: "/spec/template/spec/containers/0/image", JSON: []policyv1alpha1.JSONPatchOperation{{SubPath: "/a", Operator: policyv1alpha1.OverriderOpAdd, Value: apiextensionsv1.JSON{Raw: []byte("1")}}}}}}, "OverrideFailed: spec.clusters, overriders of member2: "},
 		"another name":               {patch(policyv1alpha1.OverriderOpReplace, "/metadata/name", `"shop"`), `OverrideFailed: overrides must not change metadata.name, here from "web" to "shop"`},
 		"another namespace":          {patch(policyv1alpha1.OverriderOpReplace, "/metadata/namespace", `"kube-system"`), `OverrideFailed: overrides must not change metadata.namespace, here from "shop" to "kube-system"`},
 		"another kind":               {patch(policyv1alpha1.OverriderOpReplace, "/kind", `"DaemonSet"`), `OverrideFailed: overrides must not change kind, here from "Deployment" to "DaemonSet"`},
@@ -232,7 +232,7 @@ func TestOverridesThatFail(t *testing.T) {
 		"a finalizer":                {patch(policyv1alpha1.OverriderOpAdd, "/metadata/finalizers", `["example.org/stay"]`), "OverrideFailed: overrides must not change metadata.finalizers"},
 		"a label of Karmada":         {&policyv1alpha1.Overriders{LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{util.ManagedByKarmadaLabel: "false"}}}}, "OverrideFailed: overrides must not change labels of Karmada, those of karmada.io and its subdomains"},
 		"an annotation of Karmada":   {&policyv1alpha1.Overriders{AnnotationsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{"work.karmada.io/name": "other"}}}}, "OverrideFailed: overrides must not change annotations of Karmada, those of karmada.io and its subdomains"},
-		"a template that is no more": {patch(policyv1alpha1.OverriderOpReplace, "/metadata/labels", `"none"`), "OverrideFailed: "},
+		"labels that are not a map":  {patch(policyv1alpha1.OverriderOpReplace, "/metadata/labels", `"none"`), "OverrideFailed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, aShop()...)
@@ -260,7 +260,7 @@ func TestOverridesThatFail(t *testing.T) {
 	}
 }
 
-// TestSelector: clusters come and go by their labels.
+// TestSelector: the labels of clusters decide which ones are selected.
 func TestSelector(t *testing.T) {
 	object := webPropagation()
 	object.Spec.Clusters = object.Spec.Clusters[:1]
@@ -288,10 +288,10 @@ func TestSelector(t *testing.T) {
 		spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: "Near"}}
 	})
 	if err := b.reconcile(t); !errors.Is(err, reconcile.TerminalError(nil)) {
-		t.Errorf("a mistake of the user is tried again: %v", err)
+		t.Errorf("a mistake of the user is retried: %v", err)
 	}
 	if got := clusters(); got != "member1 member3" {
-		t.Errorf("Works on %s: a selector that is none withdraws nothing", got)
+		t.Errorf("Works on %s: an invalid selector must withdraw nothing", got)
 	}
 	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
 	if ready.Reason != propagationv1alpha1.ReasonClusterSelectorInvalid || !strings.Contains(ready.Message, `spec.clusterSelector: "Near" is not a valid label selector operator`) {
@@ -318,8 +318,8 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestTemplateStatus: what clusters report is summed up on the resource, costs
-// one write per change, and none when nothing changes.
+// TestTemplateStatus: what clusters report is aggregated onto the resource. That
+// takes one write per change, and none if nothing changes.
 func TestTemplateStatus(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
@@ -356,12 +356,12 @@ func TestTemplateStatus(t *testing.T) {
 	}
 	b.settle(t)
 	if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != 0 {
-		t.Errorf("switched off, and written: %+v, %v", deployment.Status, err)
+		t.Errorf("written although it is switched off: %+v, %v", deployment.Status, err)
 	}
 }
 
-// TestLargeStatusIsReadOnce: a status that is too large to be cached is read when
-// it has changed and may be written, and at no other time.
+// TestLargeStatusIsReadOnce: a status that is too large for the cache is read only
+// when it has changed and may be written.
 func TestLargeStatusIsReadOnce(t *testing.T) {
 	b := newBench(t, aShop()...)
 	passive := clocktesting.NewFakePassiveClock(time.Now())

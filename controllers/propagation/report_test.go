@@ -37,8 +37,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/legible/legibletest"
 )
 
-// TestEventsTellTroubleOnly: what goes well costs no Event.
-func TestEventsTellTroubleOnly(t *testing.T) {
+// TestEventsReportOnlyTrouble: success by itself causes no Event.
+func TestEventsReportOnlyTrouble(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -67,7 +67,7 @@ func TestEventsTellTroubleOnly(t *testing.T) {
 	}
 }
 
-func TestStatusWritesAreGathered(t *testing.T) {
+func TestStatusWritesAreBatched(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.Clock = clocktesting.NewFakePassiveClock(time.Now())
@@ -80,7 +80,7 @@ func TestStatusWritesAreGathered(t *testing.T) {
 	b.writes = nil
 	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
 	if err != nil || len(b.writes) > 0 || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval {
-		t.Errorf("one of two rows changed: %v written, again in %v, %v", b.writes, result.RequeueAfter, err)
+		t.Errorf("one of two rows changed: %v written, requeued after %v, %v", b.writes, result.RequeueAfter, err)
 	}
 	b.confirm(t)
 	if err := b.reconcile(t); err != nil || len(b.writes) != 1 {
@@ -88,9 +88,9 @@ func TestStatusWritesAreGathered(t *testing.T) {
 	}
 }
 
-// Replicas come one by one. The row counts them, is not new for that, and is not
-// written each time.
-func TestDetailIsWrittenSeldom(t *testing.T) {
+// TestDetailIsWrittenRarely: replicas become available one by one. The row counts
+// them, but keeps its transition time and is not written each time.
+func TestDetailIsWrittenRarely(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -139,7 +139,7 @@ func TestDetailIsWrittenSeldom(t *testing.T) {
 		t.Errorf("message %q, want %q", row.Message, want)
 	}
 	if !row.LastTransitionTime.Equal(&began.Clusters[0].LastTransitionTime) {
-		t.Errorf("the row is of %s, was of %s", row.LastTransitionTime, began.Clusters[0].LastTransitionTime)
+		t.Errorf("the row has lastTransitionTime %s, want %s", row.LastTransitionTime, began.Clusters[0].LastTransitionTime)
 	}
 	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
 	if !strings.HasSuffix(ready.Message, "90 of 100 replicas available") || !ready.LastTransitionTime.Equal(&meta.FindStatusCondition(began.Conditions, propagationv1alpha1.ConditionReady).LastTransitionTime) {
@@ -147,13 +147,13 @@ func TestDetailIsWrittenSeldom(t *testing.T) {
 	}
 	b.confirm(t)
 	if err := b.reconcile(t); err != nil || statusWrites() != 1 {
-		t.Errorf("healthy: %v written, %v; want the status at once", b.writes, err)
+		t.Errorf("healthy: %v written, %v; want the status immediately", b.writes, err)
 	}
 }
 
 const statusWrite = "update status of DirectPropagation shop/web"
 
-// look reconciles once, and forgets what was written before.
+// look reconciles once, and forgets earlier writes.
 func (b *bench) look(t *testing.T) ctrl.Result {
 	t.Helper()
 	b.writes = nil
@@ -164,24 +164,24 @@ func (b *bench) look(t *testing.T) ctrl.Result {
 	return result
 }
 
-// A first status waits a second for what clusters answer, and no longer. Nothing
-// else does that would correct what was said before.
-func TestStatusWaitsForTheFirstAnswer(t *testing.T) {
-	t.Run("they answer", theyAnswer)
-	t.Run("they do not", theyDoNotAnswer)
+// TestFirstStatusWaitsForAnswers: a first status waits for the answers of clusters,
+// for at most a second. A status that corrects an earlier one does not wait.
+func TestFirstStatusWaitsForAnswers(t *testing.T) {
+	t.Run("clusters answer", theyAnswer)
+	t.Run("clusters do not answer", theyDoNotAnswer)
 	t.Run("nothing can be sent", nothingCanBeSent)
-	t.Run("they are not healthy yet", theyAreNotHealthyYet)
-	t.Run("what was said before is false now", statusIsFalseNow)
+	t.Run("clusters are not healthy yet", theyAreNotHealthyYet)
+	t.Run("the previous status is now false", statusIsFalseNow)
 }
 
-// theyAnswer writes the status once, with the answers.
+// theyAnswer: the status is written once, with the answers.
 func theyAnswer(t *testing.T) {
 	t.Helper()
 	b := newBench(t, aShop()...)
 	b.Clock = clocktesting.NewFakePassiveClock(time.Now())
 	result := b.look(t)
 	if slices.Contains(b.writes, statusWrite) || result.RequeueAfter <= 0 || result.RequeueAfter > statusInterval || ptr.Deref(result.Priority, 0) != priorityReport {
-		t.Errorf("%v written, again in %v with priority %d; want no status yet", b.writes, result.RequeueAfter, ptr.Deref(result.Priority, 0))
+		t.Errorf("%v written, requeued after %v with priority %d; want no status yet", b.writes, result.RequeueAfter, ptr.Deref(result.Priority, 0))
 	}
 	b.confirm(t)
 	b.look(t)
@@ -190,7 +190,7 @@ func theyAnswer(t *testing.T) {
 	}
 }
 
-// theyDoNotAnswer writes it after a second.
+// theyDoNotAnswer: the status is written after a second.
 func theyDoNotAnswer(t *testing.T) {
 	t.Helper()
 	b := newBench(t, aShop()...)
@@ -202,7 +202,7 @@ func theyDoNotAnswer(t *testing.T) {
 	}
 }
 
-// nothingCanBeSent tells of trouble at once.
+// nothingCanBeSent: trouble is reported immediately.
 func nothingCanBeSent(t *testing.T) {
 	t.Helper()
 	b := newBench(t, aShop()...)
@@ -211,11 +211,11 @@ func nothingCanBeSent(t *testing.T) {
 	}
 	b.look(t)
 	if !slices.Contains(b.writes, statusWrite) {
-		t.Errorf("%v written, want the status at once", b.writes)
+		t.Errorf("%v written, want the status immediately", b.writes)
 	}
 }
 
-// theyAreNotHealthyYet waits as well.
+// theyAreNotHealthyYet: the status waits in this case too.
 func theyAreNotHealthyYet(t *testing.T) {
 	t.Helper()
 	b := newBench(t, aShop()...)
@@ -233,7 +233,7 @@ func theyAreNotHealthyYet(t *testing.T) {
 	}
 }
 
-// statusIsFalseNow corrects it at once.
+// statusIsFalseNow: the status is corrected immediately.
 func statusIsFalseNow(t *testing.T) {
 	t.Helper()
 	b := newBench(t, aShop()...)
@@ -250,11 +250,11 @@ func statusIsFalseNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.look(t); !slices.Contains(b.writes, statusWrite) {
-		t.Errorf("deleted: %v written, want the status at once", b.writes)
+		t.Errorf("deleted: %v written, want the status immediately", b.writes)
 	}
 }
 
-// An Event that is too long is refused by the API.
+// TestEventsAreLegible: the API refuses an Event that is too long.
 func TestEventsAreLegible(t *testing.T) {
 	b := newBench(t, aShop()...)
 	recorder := events.NewFakeRecorder(1)

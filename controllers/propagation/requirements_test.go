@@ -46,14 +46,14 @@ func configMapNo(i int) configv1alpha1.DependentObjectReference {
 	return configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: fmt.Sprintf("settings-%d", i)}
 }
 
-// Two objects, and a ConfigMap that follows them.
+// Two objects, and a ConfigMap that both of them require.
 var (
 	settings      = dependency.Key(configv1alpha1.DependentObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: "settings"})
 	oneObject     = dependency.Requirer{Kind: "DirectPropagation", Key: types.NamespacedName{Namespace: "shop", Name: "first"}}
 	anotherObject = dependency.Requirer{Kind: "DirectPropagation", Key: types.NamespacedName{Namespace: "shop", Name: "second"}}
 )
 
-// naming is an interpreter that names the same dependencies for everything.
+// naming is an interpreter that names the same dependencies for every resource.
 type naming struct {
 	resourceinterpreter.ResourceInterpreter
 
@@ -70,9 +70,9 @@ func followed() *propagationv1alpha1.DirectPropagation {
 	return object
 }
 
-// TestWhatIsOutOfReachIsNotFollowed: it is named with what to do, and what is in
-// reach follows.
-func TestWhatIsOutOfReachIsNotFollowed(t *testing.T) {
+// TestDependenciesOutOfReachAreRefused: the status names them and says what to do.
+// The other dependencies are propagated.
+func TestDependenciesOutOfReachAreRefused(t *testing.T) {
 	b := newBench(t, webDeployment(), followed(), memberCluster("member1"), memberCluster("member2"))
 	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, []configv1alpha1.DependentObjectReference{
 		{APIVersion: "v1", Kind: "Secret", Namespace: "bank", Name: "key"},
@@ -86,7 +86,7 @@ func TestWhatIsOutOfReachIsNotFollowed(t *testing.T) {
 		got = append(got, key.String())
 	}
 	if diff := cmp.Diff([]string{"shop/v1/Secret/key"}, got); diff != "" {
-		t.Errorf("what follows (-want +got):\n%s", diff)
+		t.Errorf("dependencies (-want +got):\n%s", diff)
 	}
 	fares := b.propagation(t).Status.Dependencies
 	told := []string{}
@@ -99,14 +99,14 @@ func TestWhatIsOutOfReachIsNotFollowed(t *testing.T) {
 		"Secret Applying: it has not been looked at yet",
 	}
 	if diff := cmp.Diff(want, told); diff != "" || *fares.Total != 3 {
-		t.Errorf("told of %d (-want +got):\n%s", *fares.Total, diff)
+		t.Errorf("unready of %d (-want +got):\n%s", *fares.Total, diff)
 	}
 }
 
-// TestANamespaceDoesNotHideAClusterScopedResource: a name with a namespace would
-// otherwise read the cluster-scoped resource of the name.
-func TestANamespaceDoesNotHideAClusterScopedResource(t *testing.T) {
-	// One that Karmada does not synchronize by itself.
+// TestNamespaceDoesNotHideClusterScopedResource: without a check, a reference with
+// a namespace would read the cluster-scoped resource of the same name.
+func TestNamespaceDoesNotHideClusterScopedResource(t *testing.T) {
+	// A Namespace that Karmada does not synchronize itself.
 	labels := map[string]string{policyv1alpha1.NamespaceSkipAutoPropagationLabel: "true"}
 	b := newBench(t, memberCluster("member1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank", UID: "bank", Labels: labels}})
 	b.Kind = render.DependencyKind
@@ -131,8 +131,8 @@ func TestANamespaceDoesNotHideAClusterScopedResource(t *testing.T) {
 	}
 }
 
-// TestTooManyDependenciesAreRefused: what is there stays, and the status says
-// what to do.
+// TestTooManyDependenciesAreRefused: the existing dependencies stay, and the status
+// says what to do.
 func TestTooManyDependenciesAreRefused(t *testing.T) {
 	b := newBench(t, webDeployment(), followed(), memberCluster("member1"), memberCluster("member2"))
 	references := []configv1alpha1.DependentObjectReference{}
@@ -142,7 +142,7 @@ func TestTooManyDependenciesAreRefused(t *testing.T) {
 	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, references[1:]}
 	b.settle(t)
 	if got := len(b.requirements.Dependencies); got != propagationv1alpha1.MaxDependencies {
-		t.Errorf("%d resources follow", got)
+		t.Errorf("%d dependencies", got)
 	}
 	b.Interpreter.ResourceInterpreter = naming{b.Interpreter.ResourceInterpreter, references}
 	b.changeImage(t, "nginx:2")
@@ -153,13 +153,13 @@ func TestTooManyDependenciesAreRefused(t *testing.T) {
 		t.Errorf("Ready: %s, %s", ready.Reason, ready.Message)
 	}
 	if got := len(b.requirements.Dependencies); got != propagationv1alpha1.MaxDependencies || len(b.writes) != 1 {
-		t.Errorf("%d resources follow, written %v", got, b.writes)
+		t.Errorf("%d dependencies, written %v", got, b.writes)
 	}
 }
 
-// TestADependencyIsOverwrittenWhereThatIsAskedFor: what a Work says of a conflict,
-// on itself and on its manifest, is what is asked for on its cluster.
-func TestADependencyIsOverwrittenWhereThatIsAskedFor(t *testing.T) {
+// TestDependencyIsOverwrittenWhereRequested: a Work and its manifest have the
+// conflict resolution that is requested for their cluster.
+func TestDependencyIsOverwrittenWhereRequested(t *testing.T) {
 	b := newBench(t, memberCluster("member1"), memberCluster("member2"), webDeployment())
 	b.Kind = render.DependencyKind
 	key := types.NamespacedName{Namespace: "shop", Name: "apps/v1/Deployment/web"}
@@ -193,9 +193,9 @@ func TestADependencyIsOverwrittenWhereThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestNothingIsKnownAtFirst: as long as it is not known what follows an object,
-// nothing is taken for not required.
-func TestNothingIsKnownAtFirst(t *testing.T) {
+// TestRequirementsAreUnknownAtFirst: while the dependencies of an object are
+// unknown, no resource counts as not required.
+func TestRequirementsAreUnknownAtFirst(t *testing.T) {
 	object := webPropagation()
 	object.Spec.PropagateDeps = ptr.To(true)
 	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))

@@ -34,14 +34,15 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// What the API server refuses for one cluster delays no other, neither a write nor
-// a removal, and is tried again after longer and longer.
-func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {
+// TestRefusedWritesDelayOnlyTheirCluster: a write or a removal that the API server
+// refuses for one cluster delays no other cluster, and is retried less and less
+// often.
+func TestRefusedWritesDelayOnlyTheirCluster(t *testing.T) {
 	b := newBench(t, append(aShop(), memberCluster("member3"))...)
 	b.settle(t)
 	b.confirm(t)
 	b.settle(t)
-	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // all has settled
+	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // everything has settled
 	b.Clock = passive
 	attempted := 0
 	b.refuse = func(write string) error {
@@ -81,15 +82,16 @@ func TestRefusedWritesConcernTheirClusterAlone(t *testing.T) {
 	}
 }
 
-// Each of several writes for one cluster that are refused is tried less and less often.
-func TestRefusedWritesOfOneClusterBackOffEachForItself(t *testing.T) {
+// TestRefusedWritesOfOneClusterBackOffSeparately: if several writes for one cluster
+// are refused, each of them is retried less and less often.
+func TestRefusedWritesOfOneClusterBackOffSeparately(t *testing.T) {
 	other := webDeployment()
 	other.Name, other.UID = "shop", types.UID("other")
 	b := newBench(t, append(aShop(), other)...)
 	b.settle(t)
 	b.confirm(t)
 	b.settle(t)
-	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // all has settled
+	passive := clocktesting.NewFakePassiveClock(time.Now().Add(time.Hour)) // everything has settled
 	b.Clock = passive
 	attempted := map[string]int{}
 	refuseOn := func(verbs ...string) {
@@ -120,12 +122,13 @@ func TestRefusedWritesOfOneClusterBackOffEachForItself(t *testing.T) {
 	b.refuse = nil
 	b.settle(t)
 	if left := b.memories.of(web).refused(); len(left) > 0 {
-		t.Errorf("remembered: %v", left)
+		t.Errorf("setbacks that are still remembered: %v", left)
 	}
 }
 
-// What replaces a Work is there before the Work goes.
-func TestReplacedOnlyAfterTheReplacement(t *testing.T) {
+// TestWorkIsRemovedOnlyAfterItsReplacement: the replacement of a Work is written
+// before the Work is removed.
+func TestWorkIsRemovedOnlyAfterItsReplacement(t *testing.T) {
 	other := webDeployment()
 	other.Name, other.UID = "shop", types.UID("other")
 	b := newBench(t, append(aShop(), other)...)
@@ -150,13 +153,13 @@ func TestReplacedOnlyAfterTheReplacement(t *testing.T) {
 		}
 	}
 	if going["karmada-es-member1"] || !going["karmada-es-member2"] {
-		t.Errorf("what is withdrawn: %v", going)
+		t.Errorf("clusters from which the Work is withdrawn: %v, want only member2", going)
 	}
 }
 
-// A mistake in the spec is not retried. A removal that the API server refuses at
-// the same time is.
-func TestRefusedRemovalIsRetriedBesideAMistake(t *testing.T) {
+// TestRefusedRemovalIsRetriedDespiteMistake: a mistake in the spec is not retried.
+// A removal that the API server refuses at the same time is.
+func TestRefusedRemovalIsRetriedDespiteMistake(t *testing.T) {
 	b := newBench(t, aShop()...)
 	b.settle(t)
 	b.confirm(t)
@@ -177,6 +180,6 @@ func TestRefusedRemovalIsRetriedBesideAMistake(t *testing.T) {
 		t.Fatalf("Stalled is %+v: the test does not make the mistake that it should", stalled)
 	}
 	if err != nil || result.RequeueAfter == 0 || result.RequeueAfter > time.Second {
-		t.Errorf("after a removal was refused: %+v, %v; want to look again within a second", result, err)
+		t.Errorf("after a removal was refused: %+v, %v; want a requeue within a second", result, err)
 	}
 }

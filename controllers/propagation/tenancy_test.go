@@ -59,11 +59,11 @@ func (b *tenancy) grant(rights ...string) {
 	for _, right := range rights {
 		b.rights[right] = true
 	}
-	// What was answered before is not believed any more.
+	// The cached answers expire.
 	b.clock.SetTime(b.clock.Now().Add(allowedFor))
 }
 
-// expect settles and compares the questions and the writes since the last time.
+// expect settles, and compares the questions and the writes since the last call.
 func (b *tenancy) expect(t *testing.T, what string, asked, written []string) {
 	t.Helper()
 	b.settle(t)
@@ -95,7 +95,7 @@ func (b *tenancy) delete(t *testing.T, cluster string) {
 	}
 }
 
-// restart forgets all that a process forgets.
+// restart forgets what a process loses when it restarts.
 func (b *tenancy) restart() {
 	b.memories.of(web).forgetResource()
 	b.memories.of(web).granted = grantedRevisions{}
@@ -103,7 +103,7 @@ func (b *tenancy) restart() {
 	b.reviews = newReviews(b.Client, b.clock)
 }
 
-// rows are the rows of the status in short: cluster, applied, reason.
+// rows returns the rows of the status in short form: cluster, applied, reason.
 func (b *tenancy) rows(t *testing.T) []string {
 	t.Helper()
 	short := []string{}
@@ -120,7 +120,7 @@ func (b *tenancy) expectRows(t *testing.T, what string, want ...string) {
 	}
 }
 
-// edit changes the content of a Work by hand.
+// edit changes the content of a Work manually.
 func (b *tenancy) edit(t *testing.T, cluster string) {
 	t.Helper()
 	for _, work := range b.works(t) {

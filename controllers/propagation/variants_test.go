@@ -44,15 +44,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/customize"
 )
 
-// scripted is Karmada's interpreter with answers of a test.
+// scripted is Karmada's interpreter with answers from a test.
 type scripted struct {
 	nativeInterpreter
 
-	// revisions are the replicas that were asked for, in order.
+	// revisions are the replicas that were requested, in order.
 	revisions []int64
-	// revise, if set, is asked before replicas are revised.
+	// revise, if set, is called before replicas are revised.
 	revise func(object *unstructured.Unstructured, replicas int64) error
-	// unable: no kind has replicas.
+	// unable means that no kind has replicas.
 	unable bool
 }
 
@@ -70,8 +70,8 @@ func (s *scripted) ReviseReplica(object *unstructured.Unstructured, replicas int
 	return s.nativeInterpreter.ReviseReplica(object, replicas) //nolint:wrapcheck // a test double passes errors through
 }
 
-// watched has the watch of Deployments show what is there, so that what is
-// remembered of it counts, and counts how often the Deployment is read.
+// watched makes the watch of Deployments show the current Deployment, so that what
+// is remembered about it is valid, and counts how often the Deployment is read.
 func watched(t *testing.T, b *bench, reads *int) {
 	t.Helper()
 	deployment := &appsv1.Deployment{}
@@ -104,7 +104,8 @@ func watched(t *testing.T, b *bench, reads *int) {
 	}
 }
 
-// farPolicy has clusters at a site get their images from elsewhere.
+// farPolicy returns a policy with which clusters at a site pull images from another
+// registry.
 func farPolicy(namespace string) *policyv1alpha1.OverridePolicy {
 	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mirror", UID: "policy"}}
 	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
@@ -115,7 +116,7 @@ func farPolicy(namespace string) *policyv1alpha1.OverridePolicy {
 }
 
 // TestClustersShareARendering: what is the same on many clusters is rendered once,
-// and a cluster that changes its labels has nothing rendered for the others.
+// and a change to the labels of one cluster renders nothing for the others.
 func TestClustersShareARendering(t *testing.T) {
 	object, objects := webPropagation(), []client.Object{webDeployment(), farPolicy(web.Namespace)}
 	object.Spec.Clusters = nil
@@ -134,8 +135,8 @@ func TestClustersShareARendering(t *testing.T) {
 	if err := b.reconcile(t); err != nil {
 		t.Fatal(err)
 	}
-	// Two sites with three numbers of replicas: at most once to find the revision
-	// and once to write it.
+	// Two sites with three numbers of replicas. Each variant is rendered at most
+	// twice: to find its revision and to write it.
 	if got := len(interpreter.revisions); got < 6 || got > 12 {
 		t.Errorf("%d renderings of 6 variants: %v", got, interpreter.revisions)
 	}
@@ -175,7 +176,7 @@ func TestClustersShareARendering(t *testing.T) {
 	}
 }
 
-// TestPoliciesForOtherGroups cost nothing.
+// TestPoliciesForOtherGroups: policies for other API groups cost nothing.
 func TestPoliciesForOtherGroups(t *testing.T) {
 	policy := farPolicy(web.Namespace)
 	policy.Spec.ResourceSelectors = []policyv1alpha1.ResourceSelector{{APIVersion: "v1", Kind: "Service"}}
@@ -186,9 +187,8 @@ func TestPoliciesForOtherGroups(t *testing.T) {
 	}
 }
 
-// TestReplicasThatFail: a kind that has no replicas is not asked for them again
-// and again; an interpreter that does not answer is, now and then, and only for
-// the clusters concerned.
+// TestReplicasThatFail: a kind without replicas is not retried. An interpreter that
+// does not answer is retried now and then, only for the affected clusters.
 func TestReplicasThatFail(t *testing.T) {
 	object := webPropagation()
 	object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](3), ptr.To[int32](5)
@@ -207,7 +207,7 @@ func TestReplicasThatFail(t *testing.T) {
 	passive.SetTime(passive.Now().Add(2 * customize.RenderPoll))
 	b.settle(t)
 	if reads > 0 {
-		t.Errorf("replicas that no change of time can revise: %d reads", reads)
+		t.Errorf("a kind without replicas is retried: %d reads", reads)
 	}
 
 	interpreter.unable = false
@@ -236,14 +236,15 @@ func TestReplicasThatFail(t *testing.T) {
 	interpreter.revise = nil
 	b.settle(t)
 	if fmt.Sprint(interpreter.revisions) != "[5]" || reads != 1 {
-		t.Errorf("when it is due: %d reads, replicas revised: %v, want those of member2 alone", reads, interpreter.revisions)
+		t.Errorf("when it is due: %d reads, replicas revised: %v, want only those of member2", reads, interpreter.revisions)
 	}
 	if got := replicasOf(t, b.manifestOn(t, "member2")); got != 5 {
 		t.Errorf("member2 has %d replicas", got)
 	}
 }
 
-// TestRenderedAgainIsTheSame: what is written is what was decided on, or nothing.
+// TestRenderedAgainIsTheSame: a write either contains what was decided on, or does
+// not happen.
 func TestRenderedAgainIsTheSame(t *testing.T) {
 	object := webPropagation()
 	object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](3), ptr.To[int32](5)
@@ -260,9 +261,9 @@ func TestRenderedAgainIsTheSame(t *testing.T) {
 	if err := b.reconcile(t); err != nil {
 		t.Fatal(err)
 	}
-	// The last that was rendered is kept. The other is rendered again, and differs.
+	// The last rendering is kept. The other variant is rendered again, and differs.
 	if works := b.works(t); len(works) != 1 {
-		t.Errorf("%d Works were written, of which only one could be decided on", len(works))
+		t.Errorf("%d Works were written, want only the one whose rendering is unchanged", len(works))
 	}
 	b.settle(t)
 	for cluster, replicas := range map[string]int64{"member1": 3, "member2": 5} {

@@ -42,9 +42,10 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// What users change goes before what clusters report, and that before what a new
-// process goes through once, in whatever order they come.
-func TestLooksAreRanked(t *testing.T) {
+// TestReconcilesArePrioritized: changes by users come before reports from clusters,
+// and those before the initial pass of a new process, in whatever order they
+// arrive.
+func TestReconcilesArePrioritized(t *testing.T) {
 	queue := priorityqueue.New[reconcile.Request]("test")
 	defer queue.ShutDown()
 	r := &Reconciler{Kind: "DirectPropagation"}
@@ -60,14 +61,14 @@ func TestLooksAreRanked(t *testing.T) {
 	for _, want := range []string{"changed", "reported", "found"} {
 		request, priority, _ := queue.GetWithPriority()
 		if request.Name != want {
-			t.Errorf("%s (priority %d) is looked at, want %s", request.Name, priority, want)
+			t.Errorf("%s (priority %d) is reconciled, want %s", request.Name, priority, want)
 		}
 	}
 }
 
-// What a new watch of a kind finds does not lift an object out of the first
-// round of a new process; what changes afterwards does.
-func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
+// TestFindingResourceDoesNotRaisePriority: what a new watch of a kind finds does
+// not lift an object out of the initial pass of a new process. A later change does.
+func TestFindingResourceDoesNotRaisePriority(t *testing.T) {
 	queue := priorityqueue.New[reconcile.Request]("test")
 	defer queue.ShutDown()
 	r := &Reconciler{Kind: "DirectPropagation"}
@@ -98,7 +99,7 @@ func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
 		t.Helper()
 		request, priority, _ := queue.GetWithPriority()
 		if request.NamespacedName != web || priority != want {
-			t.Errorf("%s: %s is looked at with priority %d, want %d", what, request, priority, want)
+			t.Errorf("%s: %s is reconciled with priority %d, want %d", what, request, priority, want)
 		}
 		queue.Done(request)
 	}
@@ -112,13 +113,15 @@ func TestFindingAResourceDoesNotRaiseTheRank(t *testing.T) {
 	expect("changed", 0)
 }
 
-// A Work that goes concerns the kind of its owner. Another kind that wants one
-// of its name is woken, and does not take its withdrawal for somebody's doing.
+// versioned returns a Work with a UID and a resourceVersion.
 func versioned(uid, version string) *workv1alpha1.Work {
 	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web", UID: types.UID(uid), ResourceVersion: version}}
 }
 
-func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
+// TestGoneWorkConcernsItsOwner: a Work that is gone concerns only the kind of its
+// owner. Another kind that wants a Work of the same name is woken, but does not
+// count the Work as lost.
+func TestGoneWorkConcernsItsOwner(t *testing.T) {
 	passive := clocktesting.NewFakePassiveClock(now)
 	work := versioned("a", "10")
 	work.Annotations = map[string]string{
@@ -144,8 +147,9 @@ func TestAWorkThatGoesIsItsOwnersAffair(t *testing.T) {
 	}
 }
 
-// An owner that loses a Work to another one forgets what it wrote to it.
-func TestAWorkThatChangesHandsIsForgotten(t *testing.T) {
+// TestWorkThatChangesHandsIsForgotten: when a Work passes to another owner, its
+// previous owner forgets what it wrote to it.
+func TestWorkThatChangesHandsIsForgotten(t *testing.T) {
 	queue := priorityqueue.New[reconcile.Request]("test")
 	defer queue.ShutDown()
 	r := &Reconciler{Kind: render.DependencyKind, ledger: cached.NewLedger(clocktesting.NewFakePassiveClock(now))}
@@ -160,6 +164,6 @@ func TestAWorkThatChangesHandsIsForgotten(t *testing.T) {
 	}
 	r.onWork().Update(t.Context(), event.UpdateEvent{ObjectOld: owned(render.DependencyKind, "dependency", "10"), ObjectNew: owned("DirectPropagation", "other", "11")}, queue)
 	if r.ledger.Pending("dependency") {
-		t.Error("the Work of another owner is taken for an own one")
+		t.Error("the previous owner still waits for its write to the Work of another owner")
 	}
 }
