@@ -34,8 +34,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Audit stands between a controller and the Karmada API server. It records every
-// write, exactly, and may be told to cut the connection at one.
+// Audit is a proxy between a controller and the Karmada API server. It records every
+// write and can drop the connection at a chosen one.
 type Audit struct {
 	upstream *httputil.ReverseProxy
 	listener net.Listener
@@ -48,20 +48,20 @@ type Audit struct {
 
 // Trap fires at the n-th write.
 type Trap struct {
-	// At is which write it fires at, counted from 1.
+	// At is the number of the write at which the trap fires, counted from 1.
 	At int
-	// Forward lets that write reach the API server; only the answer is lost.
+	// Forward lets that write reach the API server; only the response is lost.
 	Forward bool
-	// Spring is called while the controller waits for an answer.
+	// Spring is called while the controller waits for the response.
 	Spring func()
 
 	seen   int
 	sprung chan struct{}
 }
 
-// NewAudit serves on loopback and forwards to the Karmada API server with the
-// controller's credentials: clients send a token by TLS alone. It closes with the
-// bed, if not before.
+// NewAudit starts a proxy on loopback that forwards to the Karmada API server with
+// the controller's credentials. The proxy adds the credentials because clients send
+// a token only over TLS. The bed closes the proxy if nobody has closed it before.
 func (b *Bed) NewAudit() (*Audit, error) {
 	config, err := ConfigFrom(b.credentials)
 	if err != nil {
@@ -90,18 +90,18 @@ func newAudit(config *rest.Config) (*Audit, error) {
 	a := &Audit{listener: listener, upstream: &httputil.ReverseProxy{
 		Rewrite:       func(request *httputil.ProxyRequest) { request.SetURL(target) },
 		Transport:     transport,
-		FlushInterval: -1, // watches are told at once
+		FlushInterval: -1, // pass on watch events immediately
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}}
 	a.server = &http.Server{Handler: a, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { _ = a.server.Serve(listener) }() // it ends by Close
+	go func() { _ = a.server.Serve(listener) }() // returns when Close is called
 	return a, nil
 }
 
-// URL is where the controller finds its API server.
+// URL returns the address that the controller uses as its API server.
 func (a *Audit) URL() string { return "http://" + a.listener.Addr().String() }
 
-// Close ends the proxy and all connections through it.
+// Close stops the proxy and closes all connections through it.
 func (a *Audit) Close() error {
 	if err := a.server.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("closing the audit: %w", err)
@@ -113,7 +113,7 @@ var verbs = map[string]string{
 	http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// ServeHTTP forwards a request, and records it if it is a write.
+// ServeHTTP forwards a request and records it if it is a write.
 func (a *Audit) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	verb, isWrite := verbs[request.Method]
 	if !isWrite {
@@ -122,7 +122,7 @@ func (a *Audit) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	}
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the controller died while it sent
+		panic(http.ErrAbortHandler) // the controller died while it was sending
 	}
 	request.Body = io.NopCloser(bytes.NewReader(body))
 	written := describe(verb, request.URL.Path, body)
@@ -132,15 +132,15 @@ func (a *Audit) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 		return
 	}
 	if spring.Forward {
-		// Whoever sent it dies now; the write must not die with it.
+		// The sender dies now, but the write must still go through.
 		a.upstream.ServeHTTP(a.recorder(&nowhere{header: http.Header{}}, written), request.WithContext(context.WithoutCancel(request.Context())))
 	}
 	spring.Spring()
 	close(spring.sprung)
-	panic(http.ErrAbortHandler) // no answer
+	panic(http.ErrAbortHandler) // no response
 }
 
-// arrived counts a write for the trap, and returns the trap if it fires.
+// arrived counts a write for the trap. It returns the trap if the trap fires.
 func (a *Audit) arrived(written Write) *Trap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,7 +163,7 @@ func (a *Audit) note(written Write, status int) {
 	a.writes = append(a.writes, written)
 }
 
-// Set sets a trap. The channel is closed when it has fired.
+// Set sets a trap. The returned channel is closed when the trap has fired.
 func (a *Audit) Set(t *Trap) <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,7 +172,7 @@ func (a *Audit) Set(t *Trap) <-chan struct{} {
 	return t.sprung
 }
 
-// Disarm removes the trap, and reports whether it has fired or is firing.
+// Disarm removes the trap and reports whether it has fired or is firing.
 func (a *Audit) Disarm() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,8 +181,8 @@ func (a *Audit) Disarm() bool {
 	return fired
 }
 
-// Since returns the writes that were answered since a moment and that a filter
-// lets pass, the leader's lease aside. A nil filter lets all pass.
+// Since returns the writes that were answered at or after a moment and that the
+// filter keeps, except writes for leader election. A nil filter keeps all writes.
 func (a *Audit) Since(moment time.Time, keep func(Write) bool) []Write {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,13 +191,14 @@ func (a *Audit) Since(moment time.Time, keep func(Write) bool) []Write {
 	})
 }
 
-// recorder returns a response that records a write as soon as its answer is known.
+// recorder returns a response writer that records a write as soon as its response is
+// known.
 func (a *Audit) recorder(response http.ResponseWriter, written Write) http.ResponseWriter {
 	return &recorder{ResponseWriter: response, answered: func(status int) { a.note(written, status) }}
 }
 
-// recorder calls answered before anybody gets the answer: who has it finds the write
-// in the record.
+// recorder calls answered before the response is sent, so a caller that has the
+// response finds the write in the record.
 type recorder struct {
 	http.ResponseWriter
 	answered func(status int)
@@ -205,7 +206,7 @@ type recorder struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (r *recorder) WriteHeader(status int) {
-	if status >= http.StatusOK { // what comes before is not yet the answer
+	if status >= http.StatusOK { // earlier statuses are not the final response
 		r.answered(status)
 	}
 	r.ResponseWriter.WriteHeader(status)
@@ -214,7 +215,7 @@ func (r *recorder) WriteHeader(status int) {
 // Unwrap lets the reverse proxy flush.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// nowhere takes an answer that nobody gets.
+// nowhere discards the response.
 type nowhere struct{ header http.Header }
 
 // Header implements http.ResponseWriter.

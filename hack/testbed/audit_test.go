@@ -29,8 +29,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// auditOf stands before a server that answers everything with 201, and returns which
-// writes reached it.
+// auditOf returns an audit of a server that answers every request with 201, and a
+// channel of the writes that reached the server.
 func auditOf(t *testing.T) (audit *Audit, reached chan string) {
 	t.Helper()
 	reached = make(chan string, 500)
@@ -69,8 +69,8 @@ func send(t *testing.T, audit *Audit, method, path, body string) error {
 
 const works = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-member1/works"
 
-// Every write is recorded by what it writes, with its answer; reads and the lease are
-// left out.
+// Every write is recorded with its resource and its response. Reads and the leader's
+// lease are not recorded.
 func TestAuditRecordsWrites(t *testing.T) {
 	t.Parallel()
 	audit, _ := auditOf(t)
@@ -93,11 +93,11 @@ func TestAuditRecordsWrites(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %d", text, write.Bytes))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the writes are %q, want %q", got, want)
+		t.Errorf("recorded writes are %q, want %q", got, want)
 	}
 }
 
-// Whoever has the answer to a write finds the write in the record.
+// A caller that has the response to a write finds the write in the record.
 func TestAuditRecordsBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	audit, _ := auditOf(t)
@@ -106,12 +106,12 @@ func TestAuditRecordsBeforeItAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if recorded := len(audit.Since(time.Time{}, nil)); recorded != sent {
-			t.Fatalf("%d writes are answered and %d are recorded", sent, recorded)
+			t.Fatalf("%d writes were answered, but %d were recorded", sent, recorded)
 		}
 	}
 }
 
-// A trap lets its write through and keeps the answer.
+// A trap forwards its write and withholds the response.
 func TestAuditSpringsATrap(t *testing.T) {
 	t.Parallel()
 	audit, reached := auditOf(t)
@@ -128,7 +128,7 @@ func TestAuditSpringsATrap(t *testing.T) {
 	}
 	<-sprung
 	if writes := audit.Since(moment, nil); len(writes) != 2 || writes[1].Name != "second" || !audit.Disarm() {
-		t.Errorf("since the trap was set: %v", writes)
+		t.Errorf("writes since the trap was set: %v", writes)
 	}
 	if len(reached) != 3 {
 		t.Errorf("%d writes reached the server, want 3", len(reached))

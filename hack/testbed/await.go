@@ -28,27 +28,27 @@ import (
 )
 
 const (
-	// Patience is how long anything that must happen may take on a busy machine.
-	// Where how long it takes is the point, a test measures and bounds it.
+	// Patience is the time limit for anything that must happen, even on a busy machine.
+	// A test that is about a duration measures and limits it itself.
 	Patience = 2 * time.Minute
-	// Glance is the pause between two looks at what cannot be watched.
+	// Glance is the interval at which to poll what cannot be watched.
 	Glance = 50 * time.Millisecond
 )
 
-// Await waits until check returns nil, for as long as Patience. The error says
-// what was waited for, and what check returned last.
+// Await waits until check returns nil, for at most Patience. The error contains what
+// was awaited and the last error of check.
 func (b *Bed) Await(ctx context.Context, what string, check func(context.Context) error) error {
 	_, err := b.AwaitFor(ctx, Patience, what, check)
 	return err
 }
 
-// AwaitFor waits until check returns nil, up to a limit, and returns when that was.
-// It does not wait for a controller that has ended by itself.
+// AwaitFor waits until check returns nil, for at most limit, and returns the time of
+// that. It stops early if the controller has exited unexpectedly.
 func (b *Bed) AwaitFor(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) (time.Time, error) {
 	return await(ctx, limit, what, b.controllerFault, check)
 }
 
-// controllerFault reports that the controller ended although nobody ended it.
+// controllerFault returns an error if the controller exited unexpectedly.
 func (b *Bed) controllerFault() error {
 	if b.Controller == nil {
 		return nil
@@ -78,12 +78,12 @@ func await(ctx context.Context, limit time.Duration, what string, fault func() e
 	}
 }
 
-// Throughout checks without a pause, for a duration, that something stays as it is.
+// Throughout polls check for a duration and fails as soon as check returns an error.
 func Throughout(ctx context.Context, duration time.Duration, what string, check func(context.Context) error) error {
 	err := wait.PollUntilContextTimeout(ctx, Glance, duration, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if ctx.Err() != nil {
-			return false, nil // what was cut off says nothing
+			return false, nil // an interrupted check proves nothing
 		}
 		return false, err
 	})
@@ -93,9 +93,8 @@ func Throughout(ctx context.Context, duration time.Duration, what string, check 
 	return nil
 }
 
-// LookFor looks at members for something, from now on and at all of them at once.
-// The function that it returns waits for one of them, and returns when check
-// returned nil for it.
+// LookFor starts to poll all given members at once. The returned function waits for
+// one of them and returns when check returned nil for it.
 func (b *Bed) LookFor(where []*Member, limit time.Duration, what string, check func(context.Context, *Member) error) func(*testing.T, *Member) time.Time {
 	type found struct {
 		at  time.Time
@@ -120,7 +119,7 @@ func (b *Bed) LookFor(where []*Member, limit time.Duration, what string, check f
 	}
 }
 
-// InParallel runs a function for 0 to count-1 at once, and joins the errors.
+// InParallel calls run concurrently for 0 to count-1 and joins the errors.
 func InParallel(count int, run func(int) error) error {
 	failures := make([]error, count)
 	var group sync.WaitGroup
@@ -131,14 +130,15 @@ func InParallel(count int, run func(int) error) error {
 	return errors.Join(failures...)
 }
 
-// Eventually waits until check returns nil. If it never does, the test ends, and
-// all that is known of the namespace is shown.
+// Eventually waits until check returns nil. If that takes too long, the test fails
+// and dumps the namespace.
 func (ns *Namespace) Eventually(what string, check func(context.Context) error) {
 	ns.T.Helper()
 	ns.Within(Patience, what, check)
 }
 
-// Within waits until check returns nil, up to a limit, and returns when that was.
+// Within waits until check returns nil, for at most limit, and returns the time of
+// that.
 func (ns *Namespace) Within(limit time.Duration, what string, check func(context.Context) error) time.Time {
 	ns.T.Helper()
 	at, err := ns.Bed.AwaitFor(ns.Ctx, limit, what, check)
@@ -148,7 +148,8 @@ func (ns *Namespace) Within(limit time.Duration, what string, check func(context
 	return at
 }
 
-// Throughout checks without a pause, for a duration, that something stays as it is.
+// Throughout polls check for a duration and fails the test as soon as check returns
+// an error.
 func (ns *Namespace) Throughout(duration time.Duration, what string, check func(context.Context) error) {
 	ns.T.Helper()
 	if err := Throughout(ns.Ctx, duration, what, check); err != nil {
@@ -156,7 +157,7 @@ func (ns *Namespace) Throughout(duration time.Duration, what string, check func(
 	}
 }
 
-// Now checks at once: what is claimed to have happened is not waited for.
+// Now runs check once, without waiting: the condition must already hold.
 func (ns *Namespace) Now(what string, check func(context.Context) error) {
 	ns.T.Helper()
 	if err := check(ns.Ctx); err != nil {

@@ -42,66 +42,67 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// Options say what a package of tests needs.
+// Options configures what a test package needs.
 type Options struct {
-	// Name begins each line that is printed about a run. Programs, logs and
+	// Name is the prefix of each line that is printed about a run. Programs, logs and
 	// kubeconfigs are in bin/<Name>.
 	Name string
-	// Env begins the environment variables, without an underscore: <Env>_FLEET is
-	// the folder of a fleet that runs already, <Env>_KEEP leaves the fleet running,
-	// <Env>_CONTROLLER is the program of a controller that is built already.
+	// Env is the prefix of the environment variables, without an underscore.
+	// <Env>_FLEET is the folder of a running fleet, <Env>_KEEP leaves the fleet
+	// running, and <Env>_CONTROLLER is the path of a controller that is already built.
 	Env string
-	// Fleet is the name of the fleet; Name if it is empty.
+	// Fleet is the name of the fleet. It defaults to Name.
 	Fleet string
-	// FleetFlags are further flags of "fleet up".
+	// FleetFlags are additional flags of "fleet up".
 	FleetFlags []string
-	// Members are the members that the tests use. They get their clients.
+	// Members are the members that the tests use. Their clients are set when the fleet
+	// is up.
 	Members []*Member
-	// User is who the tests are on the Karmada API server; its admin if empty.
-	// Karmada's components are system:admin, and under the guardrails. Tests do
-	// what no user should, so they are somebody else.
+	// User is the user that the tests impersonate on the Karmada API server. If it is
+	// empty, the tests are the admin. Karmada's components are system:admin, which the
+	// guardrails restrict. Tests do what no user should do, so they need another name.
 	User string
 	// Controller builds, installs and starts the controller.
 	Controller bool
-	// Audited has the requests of Bed.Controller pass through Bed.Audit.
+	// Audited routes the requests of Bed.Controller through Bed.Audit.
 	Audited bool
-	// Guardrails installs the guardrails, with User exempt from them.
+	// Guardrails installs the guardrails and exempts User from them.
 	Guardrails bool
-	// Unbroken fails whoever waits after a watch has missed states.
+	// Unbroken makes every wait fail after a watch has missed states.
 	Unbroken bool
-	// Parallel, if not 0, is how many tests run at once. They wait most of the
-	// time, so this may be more than there are cores.
+	// Parallel, if not 0, is the number of tests that run at once. Tests mostly wait,
+	// so it may exceed the number of cores.
 	Parallel int
-	// Finish, if not nil, is called after the tests, while the fleet still runs.
-	// It is not called when they are interrupted.
+	// Finish, if not nil, is called after the tests, while the fleet is still running.
+	// It is not called if the tests are interrupted.
 	Finish func() error
 }
 
-// Bed is all that tests share, from the first to the last.
+// Bed holds everything that the tests of a package share.
 type Bed struct {
 	Options Options
-	// Root is the folder of the repository.
+	// Root is the root folder of the repository.
 	Root  string
 	Fleet *machine.Fleet
-	// Karmada is the control plane as its users see it, never through Audit, and
-	// Config how it is reached.
+	// Karmada is a client of the control plane that never goes through Audit. Config is
+	// its configuration.
 	Karmada client.WithWatch
 	Config  *rest.Config
 	// Propagations records all DirectPropagations. It is nil without a controller.
 	Propagations *Recorder
-	// Controller is the controller that most tests are about.
+	// Controller is the controller that most tests use.
 	Controller *Controller
-	// Audit is what its requests pass through; nil unless it is audited.
+	// Audit is the proxy of Controller. It is nil unless Options.Audited is set.
 	Audit *Audit
 
 	out    io.Writer
 	audits []*Audit
-	// program and credentials are those of every controller.
+	// program and credentials are shared by all controllers.
 	program, credentials string
 	failed               failures
 }
 
-// Scheme knows every kind that is read or written as a Go type.
+// Scheme contains every kind that is read or written as a Go type.
 var Scheme = newScheme()
 
 func newScheme() *runtime.Scheme {
@@ -124,16 +125,16 @@ func newBed(options Options, out io.Writer) *Bed {
 	return &Bed{Options: options, out: out}
 }
 
-// Keep reports whether the fleet stays when the tests are over.
+// Keep reports whether the fleet keeps running after the tests.
 func (b *Bed) Keep() bool { return b.env("KEEP") != "" }
 
 func (b *Bed) env(name string) string { return os.Getenv(b.Options.Env + "_" + name) }
 
-// File is the path of a file in the folder of this package of tests.
+// File returns the path of a file in the folder of this test package.
 func (b *Bed) File(name string) string { return filepath.Join(b.Root, "bin", b.Options.Name, name) }
 
-// up makes all that tests share. What was made before something failed is there
-// to be taken down.
+// up sets up everything that the tests share. If a step fails, down cleans up the
+// earlier ones.
 func (b *Bed) up(ctx context.Context) (err error) {
 	if b.Root, err = machine.Root(ctx); err != nil {
 		return err
@@ -150,8 +151,8 @@ func (b *Bed) up(ctx context.Context) (err error) {
 	return nil
 }
 
-// upFleet brings a fleet up, in the place of one that an earlier run left, or
-// finds the one that is given.
+// upFleet finds the fleet that the environment names. Otherwise, it starts a fleet
+// and first stops one that an earlier run has left.
 func (b *Bed) upFleet(ctx context.Context) (err error) {
 	b.say("building the fleet program")
 	if dir := b.env("FLEET"); dir != "" {
@@ -169,7 +170,7 @@ func (b *Bed) upFleet(ctx context.Context) (err error) {
 	return fleet.Up(ctx, b.out, b.Keep(), b.Options.FleetFlags...)
 }
 
-// connect makes the clients of Karmada and of the members.
+// connect creates the clients of Karmada and of the members.
 func (b *Bed) connect(context.Context) (err error) {
 	if b.Config, err = b.ConfigOf("karmada"); err != nil {
 		return err
@@ -204,13 +205,13 @@ func (b *Bed) Connect(plane string) (client.WithWatch, error) {
 	return connected, nil
 }
 
-// ConfigOf returns how to reach a control plane as its admin, with no rate limit:
-// what is observed should be observed at once.
+// ConfigOf returns the admin configuration of a control plane. It has no rate limit,
+// because a throttled client would observe states late.
 func (b *Bed) ConfigOf(plane string) (*rest.Config, error) {
 	return ConfigFrom(b.Fleet.Kubeconfig(plane))
 }
 
-// ConfigFrom returns how to reach the control plane of a kubeconfig, with no rate
+// ConfigFrom reads a client configuration from a kubeconfig and removes the rate
 // limit.
 func ConfigFrom(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -226,12 +227,12 @@ func (b *Bed) record(ctx context.Context) (err error) {
 	return err
 }
 
-// down ends all that up began.
+// down stops everything that up started.
 func (b *Bed) down() error {
 	var errs []error
 	if b.Controller != nil {
 		errs = append(errs, b.Controller.Terminate())
-		b.say("the log of the controller is %s", b.Controller.Log)
+		b.say("the log of the controller is in %s", b.Controller.Log)
 	}
 	for _, audit := range b.audits {
 		errs = append(errs, audit.Close())
@@ -241,14 +242,14 @@ func (b *Bed) down() error {
 	case b.Keep():
 		b.sayHowToGoOn()
 	default:
-		// Whatever ended the tests, the fleet ends in peace.
+		// Shut the fleet down cleanly, no matter what ended the tests.
 		errs = append(errs, b.Fleet.Down(context.Background(), b.out))
 	}
 	return errors.Join(errs...)
 }
 
 func (b *Bed) sayHowToGoOn() {
-	b.say("%s_KEEP is set, the fleet runs on. To reach it, and to run the tests on it again:", b.Options.Env)
+	b.say("%s_KEEP is set, so the fleet keeps running. To reach it, and to run the tests on it again:", b.Options.Env)
 	fmt.Fprintf(b.out, "  export PATH=%s:$PATH KUBECONFIG=%s\n", b.Fleet.State.Bin, b.Fleet.Kubeconfig("karmada"))
 	if b.Options.Controller {
 		fmt.Fprintf(b.out, "  %s --kubeconfig %s --leader-elect=false &\n  kubectl get directpropagations --all-namespaces\n", b.program, b.Fleet.Kubeconfig("karmada"))

@@ -31,17 +31,17 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// DirectPropagation is what the tests are about.
+// DirectPropagation is the type that the tests are about.
 type DirectPropagation = propagationv1alpha1.DirectPropagation
 
-// ConfigMap builds a ConfigMap that says one thing. Its namespace is set by
-// Namespace.Has.
+// ConfigMap builds a ConfigMap with one entry, "says". Namespace.Has sets its
+// namespace.
 func ConfigMap(name, says string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"says": says}}
 }
 
-// Deployment builds a Deployment. Its Pods become Ready on kwok's nodes; where the
-// nodes of a member do not fit, they stay Pending.
+// Deployment builds a Deployment. Its Pods become Ready on kwok's nodes, and stay
+// Pending where no node of a member is suitable.
 func Deployment(name, image string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -60,7 +60,7 @@ func Deployment(name, image string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// Custom builds an object of a kind that no Go type stands for.
+// Custom builds an object of a kind that has no Go type.
 func Custom(apiVersion, kind, name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetAPIVersion(apiVersion)
@@ -69,21 +69,21 @@ func Custom(apiVersion, kind, name string, spec map[string]any) *unstructured.Un
 	return object
 }
 
-// ReferenceTo names a resource as spec.resource does.
+// ReferenceTo returns a reference to a resource, as in spec.resource.
 func ReferenceTo(resource client.Object) propagationv1alpha1.ResourceReference {
 	gvk, err := apiutil.GVKForObject(resource, Scheme)
 	if err != nil {
-		panic(err) // a kind that the scheme lacks is a mistake in the test
+		panic(err) // a kind that is missing in the scheme is a mistake in the test
 	}
 	return propagationv1alpha1.ResourceReference{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Name: resource.GetName()}
 }
 
-// Reference names a resource that need not exist.
+// Reference returns a reference to a resource that need not exist.
 func Reference(apiVersion, kind, name string) propagationv1alpha1.ResourceReference {
 	return propagationv1alpha1.ResourceReference{APIVersion: apiVersion, Kind: kind, Name: name}
 }
 
-// Targets names clusters as spec.clusters does.
+// Targets returns the named clusters, as in spec.clusters.
 func Targets(names ...string) []propagationv1alpha1.TargetCluster {
 	clusters := make([]propagationv1alpha1.TargetCluster, 0, len(names))
 	for _, name := range names {
@@ -109,13 +109,13 @@ func NewDirectPropagation(namespace, name string, resource propagationv1alpha1.R
 	}
 }
 
-// Describe names an object in a message.
+// Describe returns how messages refer to an object.
 func Describe(object client.Object) string {
 	reference := ReferenceTo(object)
 	return fmt.Sprintf("%s %s/%s", reference.Kind, object.GetNamespace(), object.GetName())
 }
 
-// typedOf returns an object as a Go type, if there is one of its kind.
+// typedOf converts an object to its Go type, if its kind has one.
 func typedOf(generic *unstructured.Unstructured) (client.Object, error) {
 	made, err := Scheme.New(generic.GroupVersionKind())
 	if err != nil {

@@ -26,11 +26,11 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// Check says why an object is not as it should be; nil when it is.
+// Check returns an error that describes what is wrong with an object, or nil.
 type Check = func(*DirectPropagation) error
 
-// IsReady says why an object is not Ready with a revision everywhere, for a
-// generation or a later one.
+// IsReady checks that an object is Ready for a generation or a later one, with a
+// revision in every row.
 func IsReady(object *DirectPropagation, generation int64, revision string) error {
 	status := &object.Status
 	if observed := ptr.Deref(status.ObservedGeneration, -1); observed < generation {
@@ -46,13 +46,13 @@ func IsReady(object *DirectPropagation, generation int64, revision string) error
 	for _, name := range ClustersOf(object) {
 		row := RowOf(object, name)
 		if row.Applied != metav1.ConditionTrue || row.Health != propagationv1alpha1.HealthHealthy || row.Revision != revision {
-			return fmt.Errorf("the row of %s is %+v, without revision %s", name, row, revision)
+			return fmt.Errorf("the row of %s is %+v, not healthy with revision %s", name, row, revision)
 		}
 	}
 	return nil
 }
 
-// ReadyWith checks that Ready is True for the spec as it is, and that every row
+// ReadyWith checks that Ready is True for the current spec, and that every row
 // confirms a revision.
 func ReadyWith(revision string) Check {
 	return func(object *DirectPropagation) error { return IsReady(object, object.Generation, revision) }
@@ -63,13 +63,13 @@ func Applied(cluster, revision string) Check {
 	return func(object *DirectPropagation) error {
 		row := RowOf(object, cluster)
 		if row.Applied != metav1.ConditionTrue || row.Revision != revision {
-			return fmt.Errorf("the row of %s is %+v, without revision %s", cluster, row, revision)
+			return fmt.Errorf("the row of %s is %+v, not applied with revision %s", cluster, row, revision)
 		}
 		return nil
 	}
 }
 
-// RowSays checks that the row of a cluster has a reason.
+// RowSays checks that the row of a cluster has a state and a reason.
 func RowSays(cluster string, applied metav1.ConditionStatus, reason string) Check {
 	return func(object *DirectPropagation) error {
 		if row := RowOf(object, cluster); row.Applied != applied || row.Reason != reason {
@@ -89,12 +89,12 @@ func NoRow(cluster string) Check {
 	}
 }
 
-// Unconfirmed checks that the row of a cluster does not claim that it runs what it
-// cannot have heard of, and that Ready is not True.
+// Unconfirmed checks that the row of a cluster is Unknown, because the cluster
+// cannot have received the change, and that Ready is not True.
 func Unconfirmed(cluster string) Check {
 	return func(object *DirectPropagation) error {
 		if row := RowOf(object, cluster); row.Applied != metav1.ConditionUnknown {
-			return fmt.Errorf("the row of %s is %+v", cluster, row)
+			return fmt.Errorf("the row of %s is %+v, not Unknown", cluster, row)
 		}
 		return NotReady(object)
 	}
@@ -103,7 +103,7 @@ func Unconfirmed(cluster string) Check {
 // NotReady checks that Ready is False.
 func NotReady(object *DirectPropagation) error {
 	if condition := ConditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionFalse {
-		return fmt.Errorf("Ready is %+v", condition)
+		return fmt.Errorf("Ready is %+v, not False", condition)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func NotReady(object *DirectPropagation) error {
 func NotReadyFor(reason string) Check {
 	return func(object *DirectPropagation) error {
 		if condition := ConditionOf(object, propagationv1alpha1.ConditionReady); condition.Status != metav1.ConditionFalse || condition.Reason != reason {
-			return fmt.Errorf("Ready is %+v, not for %s", condition, reason)
+			return fmt.Errorf("Ready is %+v, not False for %s", condition, reason)
 		}
 		return nil
 	}
@@ -130,7 +130,8 @@ func All(checks ...Check) Check {
 	}
 }
 
-// RowOf is the row of a cluster; an empty one, without a name, if there is none.
+// RowOf returns the row of a cluster, or an empty row without a name if there is
+// none.
 func RowOf(object *DirectPropagation, cluster string) propagationv1alpha1.ClusterStatus {
 	for i := range object.Status.Clusters {
 		if object.Status.Clusters[i].Name == cluster {
@@ -140,12 +141,13 @@ func RowOf(object *DirectPropagation, cluster string) propagationv1alpha1.Cluste
 	return propagationv1alpha1.ClusterStatus{}
 }
 
-// ConditionOf is a condition; an empty one, without a type, if there is none.
+// ConditionOf returns a condition, or an empty condition without a type if there is
+// none.
 func ConditionOf(object *DirectPropagation, kind string) metav1.Condition {
 	return ptr.Deref(meta.FindStatusCondition(object.Status.Conditions, kind), metav1.Condition{})
 }
 
-// ClustersOf are the names of the clusters that an object names.
+// ClustersOf returns the names of the clusters that an object names.
 func ClustersOf(object *DirectPropagation) []string {
 	clusters := make([]string, 0, len(object.Spec.Clusters))
 	for _, cluster := range object.Spec.Clusters {
@@ -154,7 +156,7 @@ func ClustersOf(object *DirectPropagation) []string {
 	return clusters
 }
 
-// Say shows a condition in a message.
+// Say formats a condition for a message.
 func Say(condition *metav1.Condition) string {
 	if condition == nil {
 		return "missing"

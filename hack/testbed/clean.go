@@ -36,16 +36,16 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// shared is what a test and its subtests share of a namespace.
+// shared is the state of a namespace that a test shares with its subtests.
 type shared struct {
 	mu sync.Mutex
-	// works are the names of all Works that they may have caused.
+	// works holds the names of all Works that they may have caused.
 	works map[string]bool
-	// stops end what reads along with the recorder.
+	// stops end the readers of the recorder.
 	stops []func()
 }
 
-// NoteWork remembers that the test may cause Works of a resource.
+// NoteWork records that the test may cause Works of a resource.
 func (ns *Namespace) NoteWork(resource propagationv1alpha1.ResourceReference) {
 	ns.shared.mu.Lock()
 	defer ns.shared.mu.Unlock()
@@ -58,7 +58,7 @@ func (ns *Namespace) workNames() []string {
 	return slices.Sorted(maps.Keys(ns.shared.works))
 }
 
-// IsOurs reports whether the controller does a write for this namespace.
+// IsOurs reports whether a write of the controller belongs to this namespace.
 func (ns *Namespace) IsOurs(written Write) bool {
 	ns.shared.mu.Lock()
 	defer ns.shared.mu.Unlock()
@@ -71,10 +71,10 @@ func (ns *Namespace) onLeave(stop func()) {
 	ns.shared.stops = append(ns.shared.stops, stop)
 }
 
-// leave deletes what the test made, and checks that nothing is left of it: no
-// object on a member, no Work, nothing held by a finalizer.
+// leave deletes what the test created and checks that nothing is left: no object on
+// a member, no Work, and nothing held by a finalizer.
 func (ns *Namespace) leave() {
-	ns.Ctx = context.Background() // the test's own is done
+	ns.Ctx = context.Background() // the test's own context is done
 	defer func() {
 		for _, stop := range ns.shared.stops {
 			stop()
@@ -95,7 +95,8 @@ func (ns *Namespace) leave() {
 	}
 }
 
-// IsClean says what is left of the test on any control plane; nil when nothing is.
+// IsClean returns an error that names what the test has left on a control plane, or
+// nil.
 func (ns *Namespace) IsClean(ctx context.Context) error {
 	list := &propagationv1alpha1.DirectPropagationList{}
 	if err := ns.Bed.Karmada.List(ctx, list, client.InNamespace(ns.Name)); err != nil {
@@ -119,18 +120,19 @@ func (ns *Namespace) IsClean(ctx context.Context) error {
 }
 
 // traceOf lists what the controller wrote to a Work, and to the DirectPropagation
-// that is named like the resource in it.
+// with the same name as the resource in it.
 func (ns *Namespace) traceOf(work string) string {
 	if ns.Bed.Audit == nil {
 		return ""
 	}
 	owner := work[:strings.LastIndex(work, "-")]
-	return "; what the controller wrote to it and to what is named like it:\n" + Listing(ns.Bed.Audit.Since(time.Time{}, func(w Write) bool {
+	return "; the controller wrote to it, and to the DirectPropagation of the same name:\n" + Listing(ns.Bed.Audit.Since(time.Time{}, func(w Write) bool {
 		return w.Name == work || w.Name == owner && w.Namespace == ns.Name
 	}))
 }
 
-// isBare says what a member still has of the kinds that tests propagate.
+// isBare returns an error if a member still has an object of the kinds that tests
+// propagate.
 func (ns *Namespace) isBare(ctx context.Context, member *Member) error {
 	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &corev1.SecretList{}, &appsv1.DeploymentList{}} {
 		if err := member.List(ctx, list, client.InNamespace(ns.Name)); err != nil {

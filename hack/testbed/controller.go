@@ -33,18 +33,19 @@ import (
 // ControllerAccount is the account of the controller on the Karmada API server.
 const ControllerAccount = "system:serviceaccount:karmada-system:karmada-direct"
 
-// Controller is the controller-manager as a process. It runs without leader
-// election unless Start is told otherwise.
+// Controller is a controller-manager process. It runs without leader election unless
+// an argument of Start enables it.
 type Controller struct {
 	machine.Process
-	// Kubeconfig is how it reaches the Karmada API server.
+	// Kubeconfig is the path of the kubeconfig that the process uses.
 	Kubeconfig string
 
 	bed *Bed
 }
 
-// installController builds the controller and installs what belongs on the Karmada
-// API server. Controllers then have exactly the permissions of the default role.
+// installController builds the controller and installs its CRDs and RBAC on the
+// Karmada API server. Controllers then have exactly the permissions of the default
+// role.
 func (b *Bed) installController(ctx context.Context) error {
 	if b.program = b.env("CONTROLLER"); b.program == "" {
 		b.program = b.File("controller-manager")
@@ -80,8 +81,8 @@ func (b *Bed) startController(context.Context) (err error) {
 	return b.Controller.Start()
 }
 
-// NewController returns a controller that is not started yet, with a log of its
-// own. If audit is not nil, its requests pass through that.
+// NewController returns a controller with its own log, not yet started. If audit is
+// not nil, the controller's requests pass through it.
 func (b *Bed) NewController(name string, audit *Audit) (*Controller, error) {
 	c := &Controller{Kubeconfig: b.credentials, bed: b}
 	if audit != nil {
@@ -91,7 +92,7 @@ func (b *Bed) NewController(name string, audit *Audit) (*Controller, error) {
 		}
 	}
 	c.Name, c.Program, c.Log = name, b.program, b.File(name+".log")
-	// Ports are the kernel's to choose: nobody asks them.
+	// The kernel may choose the ports, because no test connects to them.
 	c.Arguments = []string{
 		"--kubeconfig=" + c.Kubeconfig, "--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0", "--leader-elect=false",
 	}
@@ -109,8 +110,8 @@ func kubeconfigFor(server string) *clientcmdapi.Config {
 	return config
 }
 
-// AwaitLog waits until the controller has logged some words since its last start.
-// Case does not matter.
+// AwaitLog waits until the controller has logged the words since its last start. The
+// words must be lowercase; the case of the log is ignored.
 func (c *Controller) AwaitLog(words string) error {
 	return c.bed.Await(context.Background(), fmt.Sprintf("%s logs %q", filepath.Base(c.Log), words), func(context.Context) error {
 		text, err := c.LogSinceStart()
@@ -118,14 +119,14 @@ func (c *Controller) AwaitLog(words string) error {
 			return err
 		}
 		if !strings.Contains(strings.ToLower(text), words) {
-			return fmt.Errorf("it has not: %s", machine.Tail(c.Log, 5, nil))
+			return fmt.Errorf("it has not; its last lines: %s", machine.Tail(c.Log, 5, nil))
 		}
 		return nil
 	})
 }
 
-// tail returns the last lines of the log that contain a word, and those of a
-// controller that failed to start.
+// tail returns the last lines of the log that contain a word or begin with "Error:",
+// as the last line of a controller that failed to start does.
 func (c *Controller) tail(word string, count int) string {
 	return machine.Tail(c.Log, count, func(line string) bool {
 		return strings.Contains(line, word) || strings.HasPrefix(line, "Error:")

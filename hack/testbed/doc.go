@@ -14,11 +14,11 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package testbed is what the tests on a real fleet have in common: hack/e2e,
-// hack/e2e/helm and hack/faults, and in part hack/bench. It starts the fleet and the
-// controller's process, connects to all control planes, counts the controller's
-// writes on their way, records what watches show, and provides the language in
-// which journeys are told.
+// Package testbed is shared by the tests that run on a real fleet: hack/e2e,
+// hack/e2e/helm and hack/faults, and partly by hack/bench. It starts the fleet and
+// the controller process, connects to all control planes, records the controller's
+// writes in a proxy, records what watches report, and provides the vocabulary in
+// which the tests are written.
 //
 //	main.go         TestMain: interrupts, -timeout, which tests failed
 //	bed.go          fleet, clients and controller come up and go down
@@ -39,8 +39,8 @@ limitations under the License.
 //	dump.go         what is shown of a namespace when a test fails
 //	machine/        processes of this machine, without Kubernetes
 //
-// A confirmation is checked by reading the member after the status that claims it
-// was seen: content only ever moves forward, so what is missing then was missing
-// when it was claimed. No test sleeps: it waits for a state, or looks without a
-// pause for what must not happen.
+// To verify a confirmation, tests read the member after they have seen the status
+// that claims it. Content only moves forward, so if something is missing then, it
+// was also missing when the status claimed it. No test sleeps: tests wait for a
+// state, or poll continuously for what must not happen.
 package testbed

@@ -29,8 +29,8 @@ import (
 	"github.com/karmada-io/karmada/pkg/util/names"
 )
 
-// Dump shows all that is known of a namespace: the objects with their status, their
-// Works, what the controller wrote and what it logged.
+// Dump describes a namespace: its objects with their status, their Works, and what
+// the controller wrote and logged.
 func (ns *Namespace) Dump() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -43,9 +43,9 @@ func (ns *Namespace) Dump() string {
 	ns.dumpWorks(ctx, out)
 	if ns.Bed.Audit != nil {
 		written := ns.Bed.Audit.Since(time.Time{}, ns.IsOurs)
-		fmt.Fprintf(out, "---- the controller's last writes for namespace %s, of %d\n%s\n", ns.Name, len(written), Listing(written[max(0, len(written)-30):]))
+		fmt.Fprintf(out, "---- the last of the controller's writes for namespace %s, %d in total\n%s\n", ns.Name, len(written), Listing(written[max(0, len(written)-30):]))
 	}
-	fmt.Fprintf(out, "---- the controller's log on namespace %s, its last lines\n%s\n", ns.Name, ns.Bed.Controller.tail(ns.Name, 30))
+	fmt.Fprintf(out, "---- the last lines of the controller's log about namespace %s\n%s\n", ns.Name, ns.Bed.Controller.tail(ns.Name, 30))
 	return out.String()
 }
 
@@ -64,7 +64,7 @@ func (ns *Namespace) dumpWorks(ctx context.Context, out *strings.Builder) {
 	}
 }
 
-// YAML shows an object in a message.
+// YAML formats an object for a message.
 func YAML(object any) string {
 	text, err := yaml.Marshal(object)
 	if err != nil {

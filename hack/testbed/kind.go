@@ -33,8 +33,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NewKind builds a CustomResourceDefinition of namespaced objects that may hold
-// anything.
+// NewKind builds a CustomResourceDefinition of a namespaced kind with an arbitrary
+// schema.
 func NewKind(group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	singular := strings.ToLower(kind)
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -52,7 +52,8 @@ func NewKind(group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// KindOf is the kind that a CustomResourceDefinition defines, in its first version.
+// KindOf returns the kind that a CustomResourceDefinition defines, in its first
+// version.
 func KindOf(kind *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: kind.Spec.Group, Version: kind.Spec.Versions[0].Name, Kind: kind.Spec.Names.Kind}
 }
@@ -63,8 +64,9 @@ func ObjectOf(kind *apiextensionsv1.CustomResourceDefinition, name string) *unst
 	return Custom(gvk.GroupVersion().String(), gvk.Kind, name, map[string]any{"size": "large"})
 }
 
-// Installs installs a kind on control planes and waits until it is served there.
-// The controller may propagate it.
+// Installs installs a kind on control planes and waits until they serve it. If the
+// Karmada control plane is one of them, the controller is allowed to propagate the
+// kind.
 func (ns *Namespace) Installs(kind *apiextensionsv1.CustomResourceDefinition, planes ...client.Client) {
 	ns.T.Helper()
 	for _, plane := range planes {
@@ -75,7 +77,7 @@ func (ns *Namespace) Installs(kind *apiextensionsv1.CustomResourceDefinition, pl
 	}
 }
 
-// Serves installs a kind on one control plane and waits until it is served there.
+// Serves installs a kind on one control plane and waits until it serves the kind.
 func (ns *Namespace) Serves(kind *apiextensionsv1.CustomResourceDefinition, plane client.Client) {
 	ns.T.Helper()
 	if err := plane.Create(ns.Ctx, kind.DeepCopy()); err != nil {
@@ -91,22 +93,22 @@ func (ns *Namespace) Serves(kind *apiextensionsv1.CustomResourceDefinition, plan
 				return ns.answersFor(ctx, kind, plane)
 			}
 		}
-		return errors.New("it is not established")
+		return errors.New("it is not Established")
 	})
 }
 
-// answersFor reports whether requests for a kind are served, which is a moment after
-// it is established.
+// answersFor returns an error unless the kind is served, which is the case shortly
+// after it is Established.
 func (ns *Namespace) answersFor(ctx context.Context, kind *apiextensionsv1.CustomResourceDefinition, plane client.Client) error {
 	err := plane.Get(ctx, ns.Key("any"), ObjectOf(kind, "any"))
 	if apierrors.IsNotFound(err) && strings.Contains(err.Error(), `"any" not found`) {
 		return nil
 	}
-	return fmt.Errorf("it is established, but: %w", err)
+	return fmt.Errorf("it is Established, but: %w", err)
 }
 
-// ControllerMayPropagate lets the controller propagate a kind of users' own, as
-// docs/install.md says.
+// ControllerMayPropagate allows the controller to propagate a custom kind, as
+// docs/install.md describes.
 func (ns *Namespace) ControllerMayPropagate(kind *apiextensionsv1.CustomResourceDefinition) {
 	ns.T.Helper()
 	role := &rbacv1.ClusterRole{
@@ -135,7 +137,7 @@ func (ns *Namespace) ControllerMayPropagate(kind *apiextensionsv1.CustomResource
 			return err
 		}
 		if !review.Status.Allowed {
-			return errors.New("it may not")
+			return errors.New("it is not allowed")
 		}
 		return nil
 	})
@@ -147,7 +149,7 @@ func (ns *Namespace) Uninstalls(kind *apiextensionsv1.CustomResourceDefinition, 
 	for _, plane := range planes {
 		err := ns.Bed.Await(context.Background(), kind.Name+" is gone", func(ctx context.Context) error {
 			if err := plane.Delete(ctx, kind.DeepCopy()); !apierrors.IsNotFound(err) {
-				return errors.Join(errors.New("it is there"), err)
+				return errors.Join(errors.New("it still exists"), err)
 			}
 			return nil
 		})

@@ -34,9 +34,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main is the TestMain of a package that tests on a fleet. It brings up what the
-// options ask for, calls begin with it, runs the tests, and takes everything down,
-// also when it is interrupted or -timeout is near. It ends the process.
+// Main is the TestMain of a package that tests on a fleet. It sets up what the
+// options request, calls begin, runs the tests, and takes everything down, even if
+// it is interrupted or -timeout is near. Finally, it exits the process.
 func Main(m *testing.M, options Options, begin func(*Bed) error) {
 	flag.Parse()
 	if options.Parallel > 0 {
@@ -44,14 +44,14 @@ func Main(m *testing.M, options Options, begin func(*Bed) error) {
 			panic(err)
 		}
 	}
-	ctrl.SetLogger(logr.Discard()) // what clients log is in what they return
+	ctrl.SetLogger(logr.Discard()) // clients return the errors that they log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := runTests(ctx, m, newBed(options, os.Stdout), begin)
 	stop()
 	os.Exit(code)
 }
 
-// runTests runs the tests on a bed, and takes it down whatever happens.
+// runTests runs the tests on a bed and takes it down in every case.
 func runTests(ctx context.Context, m *testing.M, bed *Bed, begin func(*Bed) error) (code int) {
 	began := time.Now()
 	defer func() {
@@ -59,7 +59,7 @@ func runTests(ctx context.Context, m *testing.M, bed *Bed, begin func(*Bed) erro
 			bed.say("taking down: %v", err)
 			code = max(code, 1)
 		}
-		bed.say("over after %v", time.Since(began).Round(time.Second))
+		bed.say("finished after %v", time.Since(began).Round(time.Second))
 	}()
 	err := bed.up(ctx)
 	if err == nil {
@@ -92,8 +92,9 @@ func runTests(ctx context.Context, m *testing.M, bed *Bed, begin func(*Bed) erro
 	return code
 }
 
-// almostTimedOut fires early enough before -timeout to take the fleet down: go
-// test ends the process where it stands. The time before the tests counts.
+// almostTimedOut fires early enough before -timeout to take the fleet down, because
+// go test kills the process without cleaning up. The setup time counts towards the
+// timeout.
 func almostTimedOut(began time.Time) <-chan time.Time {
 	limit, _ := flag.Lookup("test.timeout").Value.(flag.Getter).Get().(time.Duration)
 	if limit == 0 {
@@ -102,15 +103,15 @@ func almostTimedOut(began time.Time) <-chan time.Time {
 	return time.After(time.Until(began.Add(limit - min(limit/2, time.Minute))))
 }
 
-// Seeded returns random numbers that can be had again: the seed is logged. It is
-// <Env>_SEED, or the time.
+// Seeded returns reproducible random numbers. The seed is <Env>_SEED or, by default,
+// the time. It is logged.
 func (b *Bed) Seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed, err := strconv.ParseUint(b.env("SEED"), 10, 64)
 	if err != nil {
 		seed = uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 	}
-	t.Logf("random numbers of %s_SEED=%d", b.Options.Env, seed)
+	t.Logf("using random numbers of %s_SEED=%d", b.Options.Env, seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
@@ -119,8 +120,8 @@ func (b *Bed) say(format string, arguments ...any) {
 	fmt.Fprintf(b.out, b.Options.Name+": "+format+"\n", arguments...)
 }
 
-// failures are the tests that failed: what they print is long, and the last lines
-// of a run are what is read first.
+// failures lists the tests that failed. Their output is long, so the last lines of a
+// run repeat their names.
 type failures struct {
 	mu    sync.Mutex
 	names []string

@@ -36,26 +36,25 @@ type Member struct {
 	Name string
 	// Mode is push or pull.
 	Mode string
-	// Client reaches its API server, once the fleet is up.
+	// Client is a client of the member's API server once the fleet is up.
 	client.Client
 }
 
 func (m *Member) String() string { return m.Name + " (" + m.Mode + ")" }
 
-// Runs says why the member does not run a resource as it is given; nil when it
-// does.
+// Runs returns an error unless the member has the resource with the given content.
 func (m *Member) Runs(ctx context.Context, resource client.Object) error {
 	have, err := m.Find(ctx, resource)
 	if err != nil {
 		return err
 	}
 	if difference := cmp.Diff(content(resource), content(have)); difference != "" {
-		return fmt.Errorf("%s: %s differs (-wanted +there):\n%s", m, Describe(resource), difference)
+		return fmt.Errorf("%s: %s differs (-want +got):\n%s", m, Describe(resource), difference)
 	}
 	return nil
 }
 
-// Lacks says that the member has a resource; nil when it has not.
+// Lacks returns an error unless the resource does not exist on the member.
 func (m *Member) Lacks(ctx context.Context, resource client.Object) error {
 	have, err := m.Find(ctx, resource)
 	switch {
@@ -64,13 +63,13 @@ func (m *Member) Lacks(ctx context.Context, resource client.Object) error {
 	case err != nil:
 		return err
 	case have.GetDeletionTimestamp() != nil:
-		return fmt.Errorf("%s: %s is being deleted, but not gone", m, Describe(resource))
+		return fmt.Errorf("%s: %s is being deleted, but is not gone", m, Describe(resource))
 	default:
 		return fmt.Errorf("%s still has %s", m, Describe(resource))
 	}
 }
 
-// Find reads a member's object that corresponds to a resource.
+// Find reads the member's object that corresponds to a resource.
 func (m *Member) Find(ctx context.Context, resource client.Object) (client.Object, error) {
 	have := newLike(resource)
 	if err := m.Get(ctx, client.ObjectKeyFromObject(resource), have); err != nil {
@@ -79,8 +78,8 @@ func (m *Member) Find(ctx context.Context, resource client.Object) (client.Objec
 	return have, nil
 }
 
-// newLike returns an empty object of the same kind. What is read into an object
-// that holds something may leave some of that in it.
+// newLike returns an empty object of the same kind. Decoding into an object that is
+// not empty can leave old fields in it.
 func newLike(object client.Object) client.Object {
 	if generic, ok := object.(*unstructured.Unstructured); ok {
 		empty := &unstructured.Unstructured{}
@@ -91,7 +90,8 @@ func newLike(object client.Object) client.Object {
 	return empty
 }
 
-// content is what a user cares for in a resource: not what a cluster adds.
+// content returns the fields of a resource that matter to users, without those that
+// a cluster adds.
 func content(resource client.Object) any {
 	switch typed := resource.(type) {
 	case *corev1.ConfigMap:
@@ -110,14 +110,14 @@ func content(resource client.Object) any {
 	case *unstructured.Unstructured:
 		return typed.Object["spec"]
 	default:
-		panic(fmt.Sprintf("no content known of %T", resource))
+		panic(fmt.Sprintf("no content is defined for %T", resource))
 	}
 }
 
-// IsAvailable says why a member's Deployment is not all there; nil when it has
-// as many replicas of its present template, and as many available ones, as it
-// wants. An old replica that is on its way out does not count against it: that
-// is how Karmada, too, understands health.
+// IsAvailable returns an error unless a member's Deployment has as many updated
+// replicas as it wants, and at least as many available ones. An old replica that is
+// still terminating does not count against it. Karmada defines health in the same
+// way.
 func IsAvailable(deployment *appsv1.Deployment) error {
 	status, want := &deployment.Status, *deployment.Spec.Replicas
 	if status.ObservedGeneration != deployment.Generation || status.UpdatedReplicas != want || status.AvailableReplicas < want {

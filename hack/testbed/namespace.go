@@ -33,27 +33,27 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// Namespace is a namespace that one test has for itself, on the control plane and
-// on every member.
+// Namespace is a namespace for a single test, on the control plane and on every
+// member.
 type Namespace struct {
 	Bed *Bed
 	T   *testing.T
-	Ctx context.Context //nolint:containedctx // the life of the test
-	// Name is unique, so that a fleet may be used again.
+	Ctx context.Context //nolint:containedctx // lives as long as the test
+	// Name is unique, so that a fleet can be reused.
 	Name string
 
 	shared *shared
 }
 
-// NewNamespace makes a namespace and waits until Karmada has made it on every
-// member, so that no test waits for that in the middle of something. When the test
-// is over, nothing may be left of what it propagated.
+// NewNamespace creates a namespace and waits until Karmada has created it on every
+// member, so that no test has to wait for that later. When the test ends, nothing
+// that it propagated may be left.
 func (b *Bed) NewNamespace(t *testing.T) *Namespace {
 	t.Helper()
 	return b.NewNamespaceOn(t, b.Options.Members...)
 }
 
-// NewNamespaceOn is NewNamespace while only some members are there.
+// NewNamespaceOn is NewNamespace for when only some members are available.
 func (b *Bed) NewNamespaceOn(t *testing.T, there ...*Member) *Namespace {
 	t.Helper()
 	word, _, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "/")
@@ -73,14 +73,13 @@ func (b *Bed) NewNamespaceOn(t *testing.T, there ...*Member) *Namespace {
 	return ns
 }
 
-// ExistingNamespace returns a namespace that is there already, and that nobody
-// cleans up.
+// ExistingNamespace returns a namespace that already exists. It is not cleaned up.
 func (b *Bed) ExistingNamespace(t *testing.T, name string) *Namespace {
 	t.Helper()
 	return &Namespace{Bed: b, T: t, Ctx: t.Context(), Name: name, shared: &shared{works: map[string]bool{}}}
 }
 
-// In is the namespace in a subtest.
+// In returns the namespace for use in a subtest.
 func (ns *Namespace) In(t *testing.T) *Namespace {
 	t.Helper()
 	inside := *ns
@@ -92,12 +91,12 @@ func (ns *Namespace) object() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
 }
 
-// Key is the key of an object in the namespace.
+// Key returns the key of an object in the namespace.
 func (ns *Namespace) Key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: ns.Name, Name: name}
 }
 
-// WorkKey is the key of the Work of a resource on a cluster.
+// WorkKey returns the key of the Work of a resource for a cluster.
 func (ns *Namespace) WorkKey(resource propagationv1alpha1.ResourceReference, cluster string) client.ObjectKey {
 	return client.ObjectKey{
 		Namespace: names.GenerateExecutionSpaceName(cluster),
@@ -105,7 +104,7 @@ func (ns *Namespace) WorkKey(resource propagationv1alpha1.ResourceReference, clu
 	}
 }
 
-// Work reads the Work of a resource on a member.
+// Work reads the Work of a resource for a member.
 func (ns *Namespace) Work(ctx context.Context, resource client.Object, member *Member) (*workv1alpha1.Work, error) {
 	work, key := &workv1alpha1.Work{}, ns.WorkKey(ReferenceTo(resource), member.Name)
 	if err := ns.Bed.Karmada.Get(ctx, key, work); err != nil {

@@ -28,13 +28,13 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// Propagation is a DirectPropagation of a test.
+// Propagation is a test's DirectPropagation.
 type Propagation struct {
 	NS   *Namespace
 	Name string
 }
 
-// Route is a DirectPropagation that does not say yet to which clusters.
+// Route is a DirectPropagation whose clusters are not chosen yet.
 type Route struct {
 	ns       *Namespace
 	name     string
@@ -47,12 +47,12 @@ func (ns *Namespace) Propagates(name string, resource client.Object) *Route {
 	return ns.PropagatesReference(name, ReferenceTo(resource))
 }
 
-// PropagatesReference begins one of a resource that there is no object of.
+// PropagatesReference begins a DirectPropagation of a resource that need not exist.
 func (ns *Namespace) PropagatesReference(name string, resource propagationv1alpha1.ResourceReference) *Route {
 	return &Route{ns: ns, name: name, resource: resource}
 }
 
-// With sets more of the spec.
+// With sets a function that changes the object before it is created.
 func (r *Route) With(tune func(*DirectPropagation)) *Route {
 	r.tune = tune
 	return r
@@ -64,7 +64,7 @@ func (r *Route) To(where ...*Member) *Propagation {
 	return r.ToClusters(NamesOf(where)...)
 }
 
-// ToClusters creates the DirectPropagation, to clusters that need not exist.
+// ToClusters creates the DirectPropagation for clusters that need not exist.
 func (r *Route) ToClusters(clusters ...string) *Propagation {
 	r.ns.T.Helper()
 	object := NewDirectPropagation(r.ns.Name, r.name, r.resource, clusters...)
@@ -74,7 +74,7 @@ func (r *Route) ToClusters(clusters ...string) *Propagation {
 	return r.ns.Makes(object)
 }
 
-// Makes creates a DirectPropagation that is built already.
+// Makes creates a DirectPropagation that is already built.
 func (ns *Namespace) Makes(object *DirectPropagation) *Propagation {
 	ns.T.Helper()
 	object.Namespace = ns.Name
@@ -85,7 +85,7 @@ func (ns *Namespace) Makes(object *DirectPropagation) *Propagation {
 	return ns.Propagation(object.Name)
 }
 
-// Propagation is a DirectPropagation of the namespace by its name.
+// Propagation returns a DirectPropagation of the namespace by its name.
 func (ns *Namespace) Propagation(name string) *Propagation { return &Propagation{NS: ns, Name: name} }
 
 func (p *Propagation) key() client.ObjectKey { return p.NS.Key(p.Name) }
@@ -94,7 +94,7 @@ func (p *Propagation) object() *DirectPropagation {
 	return &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: p.NS.Name, Name: p.Name}}
 }
 
-// Changes changes the DirectPropagation, and returns when.
+// Changes updates the DirectPropagation and returns the time before the update.
 func (p *Propagation) Changes(mutate func(*DirectPropagation)) time.Time {
 	p.NS.T.Helper()
 	object, at := p.object(), time.Now()
@@ -105,13 +105,14 @@ func (p *Propagation) Changes(mutate func(*DirectPropagation)) time.Time {
 	return at
 }
 
-// MovesTo changes its clusters.
+// MovesTo replaces the clusters.
 func (p *Propagation) MovesTo(where ...*Member) {
 	p.NS.T.Helper()
 	p.Changes(func(object *DirectPropagation) { object.Spec.Clusters = Targets(NamesOf(where)...) })
 }
 
-// Deletes deletes it without waiting, and returns when.
+// Deletes deletes the object without waiting and returns the time before the
+// deletion.
 func (p *Propagation) Deletes() time.Time {
 	p.NS.T.Helper()
 	at := time.Now()
@@ -121,14 +122,14 @@ func (p *Propagation) Deletes() time.Time {
 	return at
 }
 
-// IsDeleted deletes it, and waits until it is gone.
+// IsDeleted deletes the object and waits until it is gone.
 func (p *Propagation) IsDeleted() {
 	p.NS.T.Helper()
 	p.Deletes()
 	p.IsGone()
 }
 
-// IsGone waits until it is gone.
+// IsGone waits until the object is gone.
 func (p *Propagation) IsGone() {
 	p.NS.T.Helper()
 	p.NS.Eventually("DirectPropagation "+p.Name+" is gone", func(ctx context.Context) error {
@@ -136,21 +137,22 @@ func (p *Propagation) IsGone() {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(errors.New("it is there"), err)
+		return errors.Join(errors.New("it still exists"), err)
 	})
 }
 
-// Goes waits until it was seen to go since a moment, and returns when it went.
+// Goes waits until the watch has shown the deletion, at or after a moment, and
+// returns when it did.
 func (p *Propagation) Goes(since time.Time) time.Time {
 	p.NS.T.Helper()
 	sighting, err := p.NS.Bed.Propagations.Await(p.NS.Ctx, p.key(), since, Patience, func(seen Sighting) error {
 		if !seen.Gone {
-			return errors.New("it is there")
+			return errors.New("it still exists")
 		}
 		return nil
 	})
 	if err != nil {
-		p.NS.T.Fatalf("DirectPropagation %s does not go: %v\n%s", p.Name, err, p.NS.Dump())
+		p.NS.T.Fatalf("DirectPropagation %s is not deleted: %v\n%s", p.Name, err, p.NS.Dump())
 	}
 	return sighting.At
 }

@@ -31,18 +31,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Sighting is one state of an object, and when the watch showed it.
+// Sighting is one state of an object and the time at which the watch reported it.
 type Sighting struct {
 	At     time.Time
 	Object client.Object
-	// Gone: the object was deleted; Object is its last state.
+	// Gone means that the object was deleted. Object is then its last state.
 	Gone bool
 }
 
-// Recorder records all that a watch shows of the objects of a kind: every state
-// that the API server stores, none left out. It outlives the API server. If a
-// watch cannot go on where it ended, what happened meanwhile is found by listing;
-// states that came and went are then missing, and that is recorded as well.
+// Recorder records everything that a watch reports about the objects of a kind:
+// every state that the API server stores. It survives a restart of the API server.
+// If a watch cannot resume where it ended, the recorder lists the objects. It then
+// misses states in between, and records that as well.
 type Recorder struct {
 	kind client.ObjectList
 	bed  *Bed
@@ -50,11 +50,11 @@ type Recorder struct {
 	mu      sync.Mutex
 	all     []Sighting
 	objects map[client.ObjectKey]*record
-	changed chan struct{} // closed, and replaced, whenever something is seen
+	changed chan struct{} // closed and replaced whenever a state is recorded
 	missed  error
 }
 
-// record is what was seen of one object.
+// record is what was recorded about one object.
 type record struct {
 	sightings []Sighting
 	readers   []chan<- client.Object
@@ -67,8 +67,8 @@ func (r *record) now() client.Object {
 	return r.sightings[len(r.sightings)-1].Object
 }
 
-// Record begins to record a kind until the tests are over, and returns when it has
-// seen what there is.
+// Record records a kind until the tests are over. It returns when all existing
+// objects are recorded.
 func (b *Bed) Record(ctx context.Context, kind client.ObjectList) (*Recorder, error) {
 	r := &Recorder{kind: kind, bed: b, objects: map[client.ObjectKey]*record{}, changed: make(chan struct{})}
 	version, _, err := r.list(ctx)
@@ -93,15 +93,15 @@ func (r *Recorder) run(ctx context.Context, version string) {
 	}
 }
 
-// watch records what it is shown until the connection ends, and returns the
-// resource version to go on from; an empty one if there is no way but to list.
+// watch records events until the connection ends. It returns the resource version to
+// resume from, or an empty string if only a list can help.
 func (r *Recorder) watch(ctx context.Context, version string) string {
 	watching, err := r.bed.Karmada.Watch(ctx, r.empty(), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 	if err != nil {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			return ""
 		}
-		return version // the server cannot be reached now
+		return version // the server is unreachable at the moment
 	}
 	defer watching.Stop()
 	for event := range watching.ResultChan() {
@@ -119,15 +119,15 @@ func (r *Recorder) watch(ctx context.Context, version string) string {
 	return version
 }
 
-// catchUp lists what a watch did not show.
+// catchUp lists what a watch did not report.
 func (r *Recorder) catchUp(ctx context.Context) string {
 	version, found, err := r.list(ctx)
 	if err != nil {
-		return "" // until the API server answers again
+		return "" // until the API server responds again
 	}
 	if found > 0 {
 		r.mu.Lock()
-		r.missed = fmt.Errorf("the watch of %T has missed states: listing found %d changes", r.kind, found)
+		r.missed = fmt.Errorf("the watch of %T has missed states: the list contains %d changes", r.kind, found)
 		r.mu.Unlock()
 	}
 	return version
@@ -138,11 +138,11 @@ func (r *Recorder) empty() client.ObjectList {
 	return list
 }
 
-// list records what has changed since the last look, and counts it.
+// list records what has changed since the last record, and counts the changes.
 func (r *Recorder) list(ctx context.Context) (version string, found int, err error) {
 	list := r.empty()
 	if err := r.bed.Karmada.List(ctx, list); err != nil {
-		return "", 0, fmt.Errorf("listing what is to be recorded: %w", err)
+		return "", 0, fmt.Errorf("listing the objects to record: %w", err)
 	}
 	there := map[client.ObjectKey]bool{}
 	for _, object := range ItemsOf(list) {
@@ -179,7 +179,7 @@ func (r *Recorder) note(object client.Object, gone bool) {
 	r.changed = make(chan struct{})
 }
 
-// about is called with the lock held.
+// about returns the record of an object. The caller must hold the lock.
 func (r *Recorder) about(key client.ObjectKey) *record {
 	if r.objects[key] == nil {
 		r.objects[key] = &record{}
@@ -187,7 +187,7 @@ func (r *Recorder) about(key client.ObjectKey) *record {
 	return r.objects[key]
 }
 
-// All returns all objects that there are, as they were seen last.
+// All returns the latest state of all existing objects.
 func (r *Recorder) All() []client.Object {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,27 +200,27 @@ func (r *Recorder) All() []client.Object {
 	return objects
 }
 
-// Latest returns an object as it was seen last; nil when there is none.
+// Latest returns the latest state of an object, or nil if it does not exist.
 func (r *Recorder) Latest(key client.ObjectKey) client.Object {
 	object, _ := r.state(key)
 	return object
 }
 
-// state is Latest with a channel that is closed when anything changes.
+// state is Latest with a channel that is closed at the next change of any object.
 func (r *Recorder) state(key client.ObjectKey) (client.Object, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.objects[key].now(), r.changed
 }
 
-// Since returns what was seen of all objects since a moment.
+// Since returns the sightings of all objects since a moment.
 func (r *Recorder) Since(moment time.Time) []Sighting {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return since(r.all, moment)
 }
 
-// Of returns what was seen of one object since a moment.
+// Of returns the sightings of one object since a moment.
 func (r *Recorder) Of(key client.ObjectKey, moment time.Time) []Sighting {
 	sightings, _ := r.of(key, moment)
 	return sightings
@@ -245,7 +245,7 @@ func since(sightings []Sighting, moment time.Time) []Sighting {
 	return later
 }
 
-// fault reports why there is no use in waiting for what is still to be seen.
+// fault returns the reason why waiting any longer is pointless, if there is one.
 func (r *Recorder) fault() error {
 	if !r.bed.Options.Unbroken {
 		return r.bed.controllerFault()
@@ -256,11 +256,11 @@ func (r *Recorder) fault() error {
 }
 
 // Await waits for the first sighting of an object since a moment for which check
-// returns nil, up to a limit. The error says what check returned last.
+// returns nil, for at most limit. The error contains the last error of check.
 func (r *Recorder) Await(ctx context.Context, key client.ObjectKey, moment time.Time, limit time.Duration, check func(Sighting) error) (Sighting, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	last, checked := fmt.Errorf("nothing was seen of %s", key), 0
+	last, checked := fmt.Errorf("no state of %s was recorded", key), 0
 	for {
 		sightings, changed := r.of(key, moment)
 		for _, sighting := range sightings[checked:] {
@@ -274,18 +274,18 @@ func (r *Recorder) Await(ctx context.Context, key client.ObjectKey, moment time.
 		}
 		select {
 		case <-changed:
-		case <-time.After(time.Second): // to see that the controller runs
+		case <-time.After(time.Second): // check that the controller is still running
 		case <-ctx.Done():
 			return Sighting{}, fmt.Errorf("waited %v: %w", limit, last)
 		}
 	}
 }
 
-// OnEach calls a function with every state of an object, those that were seen and
-// those that will be, in their order, until it is stopped. The function runs in a
-// goroutine of its own: it records, and what it recorded is judged later.
+// OnEach calls a function with every state of an object in order, both recorded and
+// future ones, until stop is called. The function runs in its own goroutine: it
+// should only record, and the test judges the record later.
 func (r *Recorder) OnEach(key client.ObjectKey, see func(client.Object)) (stop func()) {
-	const plenty = 10000 // the watch must not wait for who reads
+	const plenty = 10000 // the watch must not wait for the reader
 	states := make(chan client.Object, plenty)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -313,7 +313,7 @@ func (r *Recorder) OnEach(key client.ObjectKey, see func(client.Object)) (stop f
 func ItemsOf(list client.ObjectList) []client.Object {
 	extracted, err := meta.ExtractList(list)
 	if err != nil {
-		panic(err) // a list of anything else than objects is a mistake in the test
+		panic(err) // a list of anything but objects is a mistake in the test
 	}
 	items := make([]client.Object, 0, len(extracted))
 	for _, item := range extracted {

@@ -33,11 +33,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// server is an API server of ConfigMaps whose watches are the test's.
+// server is an API server of ConfigMaps whose watches the test controls.
 type server struct {
 	list    chan []corev1.ConfigMap
 	watches chan *watch.FakeWatcher
-	// versions are those that watches were begun from.
+	// versions receives the version at which each watch begins.
 	versions chan string
 }
 
@@ -62,13 +62,13 @@ func (s *server) bed() *Bed {
 	return bed
 }
 
-// nextWatch is the next watch, which must begin from a version.
+// nextWatch returns the next watch, which must begin at a version.
 func (s *server) nextWatch(t *testing.T, from string) *watch.FakeWatcher {
 	t.Helper()
 	watching := watch.NewFake()
 	s.watches <- watching
 	if version := <-s.versions; version != from {
-		t.Errorf("a watch begins from version %q, want %q", version, from)
+		t.Errorf("a watch begins at version %q, want %q", version, from)
 	}
 	return watching
 }
@@ -92,13 +92,13 @@ func versionsOf(sightings []Sighting) []string {
 func isVersion(version string) func(Sighting) error {
 	return func(seen Sighting) error {
 		if seen.Object.GetResourceVersion() != version {
-			return errors.New("it is of version " + seen.Object.GetResourceVersion())
+			return errors.New("it has version " + seen.Object.GetResourceVersion())
 		}
 		return nil
 	}
 }
 
-// A watch that ends is begun again where it ended, and nothing is missed.
+// A watch that ends is resumed where it ended, and no state is missed.
 func TestRecorderGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newServer()
@@ -122,13 +122,13 @@ func TestRecorderGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := versionsOf(r.Of(web, time.Time{})); !slices.Equal(got, []string{"1", "101", "104"}) {
-		t.Errorf("of web, versions %v were seen", got)
+		t.Errorf("the recorded versions of web are %v", got)
 	}
 	if got := versionsOf(r.Since(time.Time{})); !slices.Equal(got, []string{"1", "101", "102", "gone", "104"}) {
-		t.Errorf("in all, versions %v were seen", got)
+		t.Errorf("the recorded versions of all objects are %v", got)
 	}
 	if r.Latest(client.ObjectKey{Namespace: "shop", Name: "other"}) != nil || r.fault() != nil {
-		t.Errorf("other is there, or states were missed: %v", r.fault())
+		t.Errorf("other still exists, or states were missed: %v", r.fault())
 	}
 	for _, want := range []string{"1", "101", "104"} {
 		if got := <-all; got != want {
@@ -138,8 +138,8 @@ func TestRecorderGoesOn(t *testing.T) {
 	stop()
 }
 
-// When a watch cannot go on, listing finds what happened; that states may be missing
-// is a fault for those who need all of them.
+// When a watch cannot resume, the recorder finds the changes with a list. Possibly
+// missed states are a fault for tests that need every state.
 func TestRecorderMissesStates(t *testing.T) {
 	t.Parallel()
 	s := newServer()
@@ -153,21 +153,21 @@ func TestRecorderMissesStates(t *testing.T) {
 	watching.Error(&metav1.Status{Reason: metav1.StatusReasonExpired, Code: http.StatusGone})
 	s.nextWatch(t, "100")
 	if got := versionsOf(r.Since(time.Time{})); !slices.Equal(got, []string{"1", "2", "90", "gone"}) {
-		t.Errorf("versions %v were seen", got)
+		t.Errorf("the recorded versions are %v", got)
 	}
 	_, err = r.Await(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, time.Time{}, time.Minute, isVersion("95"))
-	if err == nil || !strings.Contains(err.Error(), "has missed states") || !strings.Contains(err.Error(), "it is of version 90") {
-		t.Errorf("waiting ends with %v", err)
+	if err == nil || !strings.Contains(err.Error(), "has missed states") || !strings.Contains(err.Error(), "it has version 90") {
+		t.Errorf("waiting ended with %v", err)
 	}
 }
 
-// Whoever waits in vain says for what, and what was wrong last.
+// A wait that times out reports what it waited for and the last error.
 func TestAwaitSaysWhy(t *testing.T) {
 	t.Parallel()
 	bed := newBed(Options{}, nil)
 	_, err := bed.AwaitFor(t.Context(), 3*Glance, "the shop opens", func(context.Context) error { return errors.New("it is closed") })
 	if err == nil || err.Error() != "waited 150ms until the shop opens: it is closed" {
-		t.Errorf("waiting ends with %v", err)
+		t.Errorf("waiting ended with %v", err)
 	}
 	bed.Controller = &Controller{}
 	bed.Controller.Program, bed.Controller.Name, bed.Controller.Log = "/bin/false", "controller", t.TempDir()+"/log"
@@ -175,12 +175,12 @@ func TestAwaitSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = bed.Await(t.Context(), "the shop opens", func(context.Context) error { return errors.New("it is closed") })
-	if err == nil || !strings.Contains(err.Error(), "controller ended by itself: exit status 1") || !strings.Contains(err.Error(), "it is closed") {
-		t.Errorf("waiting ends with %v", err)
+	if err == nil || !strings.Contains(err.Error(), "controller exited unexpectedly: exit status 1") || !strings.Contains(err.Error(), "it is closed") {
+		t.Errorf("waiting ended with %v", err)
 	}
 	if err := Throughout(t.Context(), 3*Glance, "the shop stays open", func(context.Context) error { return errors.New("it closes") }); err == nil ||
 		err.Error() != "for 150ms, the shop stays open: it closes" {
-		t.Errorf("watching ends with %v", err)
+		t.Errorf("Throughout ended with %v", err)
 	}
 	if err := Throughout(t.Context(), 3*Glance, "the shop stays open", func(context.Context) error { return nil }); err != nil {
 		t.Error(err)

@@ -28,16 +28,16 @@ import (
 
 // Write is a write that a controller sent to the Karmada API server.
 type Write struct {
-	// At is when it was answered.
+	// At is the time of the response.
 	At   time.Time
 	Verb string
 	// Resource includes the subresource: works/status.
 	Resource  string
 	Namespace string
 	Name      string
-	// Status is the HTTP status of the answer; 0 when there was none.
+	// Status is the HTTP status of the response.
 	Status int
-	// Bytes is the length of what was sent.
+	// Bytes is the size of the request body.
 	Bytes int
 }
 
@@ -45,7 +45,7 @@ func (w Write) String() string {
 	return fmt.Sprintf("%s %s %s %s/%s → %d", w.At.Format("15:04:05.000"), w.Verb, w.Resource, w.Namespace, w.Name, w.Status)
 }
 
-// Listing prints writes one below the other.
+// Listing formats writes, one per line.
 func Listing(writes []Write) string {
 	lines := make([]string, 0, len(writes))
 	for _, write := range writes {
@@ -54,13 +54,13 @@ func Listing(writes []Write) string {
 	return strings.Join(lines, "\n")
 }
 
-// isLease reports whether this is the renewal of the leader's lease, which goes on
-// forever, or the Event that says who has it.
+// isLease reports whether the write is a renewal of the leader's lease, which never
+// stops, or the Event that names the new leader.
 func (w Write) isLease() bool {
 	return w.Resource == "leases" || w.Resource == "events" && strings.HasPrefix(w.Name, "karmada-direct.")
 }
 
-// describe reads from a request what it writes.
+// describe extracts from a request what it writes.
 func describe(verb, path string, body []byte) Write {
 	written := Write{Verb: verb, Bytes: len(body)}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -89,15 +89,15 @@ func describe(verb, path string, body []byte) Write {
 				Name string `json:"name"`
 			} `json:"metadata"`
 		}
-		if json.Unmarshal(body, &named) == nil { // protobuf hides its name
+		if json.Unmarshal(body, &named) == nil { // the name is not readable in protobuf
 			written.Name = named.Metadata.Name
 		}
 	}
 	return written
 }
 
-// describeReview reads what a review asks: the namespace is that of the account,
-// and the name is the permission.
+// describeReview extracts what a SubjectAccessReview asks. The namespace is that of
+// the account, and the name is the permission.
 func describeReview(written *Write, body []byte) {
 	review := &authorizationv1.SubjectAccessReview{}
 	if _, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(body, nil, review); err != nil || review.Spec.ResourceAttributes == nil {

@@ -48,13 +48,13 @@ func (ns *Namespace) Loses(resource client.Object) {
 	if err := ns.Bed.Karmada.Delete(ns.Ctx, resource); err != nil {
 		ns.T.Fatalf("deleting %s: %v", Describe(resource), err)
 	}
-	// What was read of it is no part of one that is created anew.
+	// The next creation must not send what was read from the deleted object.
 	resource.SetResourceVersion("")
 	resource.SetUID("")
 }
 
-// Change changes an object where it is now, on whatever control plane the client is
-// of, and leaves it as it was written.
+// Change updates an object on the control plane of the client. Afterwards, object
+// holds what was written.
 func Change[T client.Object](ctx context.Context, where client.Client, object T, mutate func(T)) error {
 	err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
 		if err := where.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -69,7 +69,7 @@ func Change[T client.Object](ctx context.Context, where client.Client, object T,
 	return nil
 }
 
-// Put creates an object, or changes the one that is there.
+// Put creates an object or, if it already exists, changes it.
 func Put[T client.Object](ctx context.Context, where client.Client, object T, mutate func(T)) error {
 	err := where.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
@@ -89,13 +89,13 @@ func Changes[T client.Object](ns *Namespace, resource T, mutate func(T)) {
 	}
 }
 
-// Saying makes a ConfigMap say something else.
+// Saying returns a function that changes the content of a ConfigMap.
 func Saying(says string) func(*corev1.ConfigMap) {
 	return func(settings *corev1.ConfigMap) { settings.Data = map[string]string{"says": says} }
 }
 
-// Writes creates a ConfigMap, or changes what it says, and returns the revision
-// that it then has, and when it was written.
+// Writes creates a ConfigMap or changes its content. It returns the new revision and
+// the time before the write.
 func (ns *Namespace) Writes(name, says string) (revision string, at time.Time) {
 	ns.T.Helper()
 	settings := ConfigMap(name, says)
@@ -119,7 +119,7 @@ func (ns *Namespace) ResourceOf(ctx context.Context, object *DirectPropagation) 
 	return resource, nil
 }
 
-// Revision is the revision that a resource has now on the control plane.
+// Revision returns the current revision of a resource on the control plane.
 func (ns *Namespace) Revision(resource client.Object) string {
 	ns.T.Helper()
 	generic, err := ns.ResourceOf(ns.Ctx, NewDirectPropagation(ns.Name, "", ReferenceTo(resource)))
@@ -133,9 +133,9 @@ func (ns *Namespace) Revision(resource client.Object) string {
 	return revision
 }
 
-// RevisionOf is the revision that a resource has as it is: the one thing that is
-// taken from the code under test, which is pure there. That a revision is what the
-// member runs is never taken from it.
+// RevisionOf returns the revision of a resource. It is the only result that tests
+// take from the code under test, and that code is pure. Whether a member runs the
+// revision is always checked independently.
 func RevisionOf(resolution propagationv1alpha1.ConflictResolution, resource *unstructured.Unstructured) (string, error) {
 	manifest, err := render.NewManifest(resource, resolution)
 	if err != nil {
@@ -144,7 +144,7 @@ func RevisionOf(resolution propagationv1alpha1.ConflictResolution, resource *uns
 	return manifest.Revision, nil
 }
 
-// Run says which member does not run a resource as it is given; nil when all do.
+// Run returns an error unless all members have the resource with the given content.
 func Run(ctx context.Context, resource client.Object, where ...*Member) error {
 	for _, member := range where {
 		if err := member.Runs(ctx, resource); err != nil {
@@ -154,7 +154,7 @@ func Run(ctx context.Context, resource client.Object, where ...*Member) error {
 	return nil
 }
 
-// Lack says which member has a resource; nil when none has.
+// Lack returns an error if a member has the resource.
 func Lack(ctx context.Context, resource client.Object, where ...*Member) error {
 	for _, member := range where {
 		if err := member.Lacks(ctx, resource); err != nil {
@@ -164,27 +164,28 @@ func Lack(ctx context.Context, resource client.Object, where ...*Member) error {
 	return nil
 }
 
-// NowRun checks that members run a resource as it is given, now.
+// NowRun checks, without waiting, that members have the resource with the given
+// content.
 func (ns *Namespace) NowRun(resource client.Object, where ...*Member) {
 	ns.T.Helper()
 	ns.Now("the members run it", func(ctx context.Context) error { return Run(ctx, resource, where...) })
 }
 
-// ComeToRun waits until members run a resource as it is given.
+// ComeToRun waits until members have the resource with the given content.
 func (ns *Namespace) ComeToRun(resource client.Object, where ...*Member) {
 	ns.T.Helper()
 	ns.Eventually("the members run "+Describe(resource), func(ctx context.Context) error { return Run(ctx, resource, where...) })
 }
 
-// ComeToLack waits until members do not have a resource anymore, and returns when
-// that was.
+// ComeToLack waits until members no longer have the resource, and returns the time
+// of that.
 func (ns *Namespace) ComeToLack(resource client.Object, where ...*Member) time.Time {
 	ns.T.Helper()
 	return ns.Within(Patience, "the members lack "+Describe(resource), func(ctx context.Context) error { return Lack(ctx, resource, where...) })
 }
 
-// Differs says how a resource on a member differs from what the control plane has
-// now; nil when it does not.
+// Differs returns an error that shows how a resource on a member differs from the
+// current one on the control plane, or nil.
 func (ns *Namespace) Differs(ctx context.Context, member *Member, resource client.Object) error {
 	want := newLike(resource)
 	if err := ns.Bed.Karmada.Get(ctx, ns.Key(resource.GetName()), want); err != nil {
@@ -193,7 +194,7 @@ func (ns *Namespace) Differs(ctx context.Context, member *Member, resource clien
 	return member.Runs(ctx, want)
 }
 
-// Event waits for an Event on an object and returns its note.
+// Event waits for an Event about an object and returns its message.
 func (ns *Namespace) Event(object, reason string) (note string) {
 	ns.T.Helper()
 	ns.Eventually("there is an Event "+reason+" on "+object, func(ctx context.Context) error {

@@ -31,13 +31,14 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// Latest is the object as the watch has shown it last; nil when it is gone.
+// Latest returns the latest state that the watch has reported, or nil if the object
+// does not exist.
 func (p *Propagation) Latest() *DirectPropagation {
 	object, _ := p.NS.Bed.Propagations.Latest(p.key()).(*DirectPropagation)
 	return object
 }
 
-// States are the states that were seen since a moment.
+// States returns the states that were recorded since a moment.
 func (p *Propagation) States(since time.Time) []*DirectPropagation {
 	states := []*DirectPropagation{}
 	for _, sighting := range p.NS.Bed.Propagations.Of(p.key(), since) {
@@ -48,9 +49,9 @@ func (p *Propagation) States(since time.Time) []*DirectPropagation {
 	return states
 }
 
-// OnEveryState calls a function with every state that the watch has shown and will
-// show, in their order, until the test ends. The function runs in a goroutine of
-// its own: it records, and what it recorded is judged later.
+// OnEveryState calls a function with every state of the object in order, both
+// recorded and future ones, until the test ends. The function runs in its own
+// goroutine: it should only record, and the test judges the record later.
 func (p *Propagation) OnEveryState(see func(*DirectPropagation)) {
 	p.NS.onLeave(p.NS.Bed.Propagations.OnEach(p.key(), func(object client.Object) {
 		if state, ok := object.(*DirectPropagation); ok {
@@ -59,8 +60,8 @@ func (p *Propagation) OnEveryState(see func(*DirectPropagation)) {
 	}))
 }
 
-// AwaitState waits until check returns nil for the state that the object is in, and
-// returns that state. Unlike Becomes, it may be called by any goroutine.
+// AwaitState waits until check returns nil for the current state of the object, and
+// returns that state. Unlike Becomes, it may be called from any goroutine.
 func (p *Propagation) AwaitState(what string, check Check) (*DirectPropagation, error) {
 	deadline := time.NewTimer(Patience)
 	defer deadline.Stop()
@@ -79,7 +80,7 @@ func (p *Propagation) AwaitState(what string, check Check) (*DirectPropagation, 
 		}
 		select {
 		case <-changed:
-		case <-alive.C: // to see that the controller is
+		case <-alive.C: // check that the controller is still running
 		case <-deadline.C:
 			return nil, fmt.Errorf("waited %v until DirectPropagation %s %s: %w", Patience, p.Name, what, last)
 		case <-p.NS.Ctx.Done():
@@ -88,7 +89,7 @@ func (p *Propagation) AwaitState(what string, check Check) (*DirectPropagation, 
 	}
 }
 
-// Becomes waits until the object is in a state.
+// Becomes waits until check returns nil for the current state of the object.
 func (p *Propagation) Becomes(what string, check Check) *DirectPropagation {
 	p.NS.T.Helper()
 	object, err := p.AwaitState(what, check)
@@ -98,8 +99,8 @@ func (p *Propagation) Becomes(what string, check Check) *DirectPropagation {
 	return object
 }
 
-// First waits for the first state since a moment for which check returns nil, up to
-// a limit, and returns it and when it was seen. The object may have left it.
+// First waits for the first state since a moment for which check returns nil, for at
+// most limit. It returns that state and its time. The object may have changed since.
 func (p *Propagation) First(since time.Time, limit time.Duration, check Check) (time.Time, *DirectPropagation) {
 	p.NS.T.Helper()
 	sighting, err := p.NS.Bed.Propagations.Await(p.NS.Ctx, p.key(), since, limit, func(seen Sighting) error {
@@ -110,13 +111,14 @@ func (p *Propagation) First(since time.Time, limit time.Duration, check Check) (
 		return check(object)
 	})
 	if err != nil {
-		p.NS.T.Fatalf("DirectPropagation %s is not as it should be: %v\n%s", p.Name, err, p.NS.Dump())
+		p.NS.T.Fatalf("DirectPropagation %s did not reach the wanted state: %v\n%s", p.Name, err, p.NS.Dump())
 	}
 	object, _ := sighting.Object.(*DirectPropagation)
 	return sighting.At, object
 }
 
-// Until returns when the object was first seen as it should be since a moment.
+// Until waits for the first state since a moment that passes the check, and returns
+// its time.
 func (p *Propagation) Until(since time.Time, check Check) time.Time {
 	p.NS.T.Helper()
 	return p.UntilWithin(since, Patience, check)
@@ -129,7 +131,7 @@ func (p *Propagation) UntilWithin(since time.Time, limit time.Duration, check Ch
 	return at
 }
 
-// Stays checks every state for a duration, and the one at the beginning.
+// Stays checks the current state and every later one for a duration.
 func (p *Propagation) Stays(duration time.Duration, check Check) {
 	p.NS.T.Helper()
 	began := time.Now()
@@ -142,13 +144,13 @@ func (p *Propagation) Stays(duration time.Duration, check Check) {
 	})
 	for _, state := range p.States(began) {
 		if err := check(state); err != nil {
-			p.NS.T.Fatalf("DirectPropagation %s was seen in a state: %v", p.Name, err)
+			p.NS.T.Fatalf("DirectPropagation %s was in an unwanted state: %v", p.Name, err)
 		}
 	}
 }
 
-// BecomesReady waits until Ready is True for what the control plane has now. At that
-// very moment, every cluster must run it.
+// BecomesReady waits until Ready is True for the current resource and spec. At that
+// moment, every cluster must run the resource.
 func (p *Propagation) BecomesReady() *DirectPropagation {
 	p.NS.T.Helper()
 	object, err := p.Ready(p.NS.Ctx)
@@ -158,7 +160,7 @@ func (p *Propagation) BecomesReady() *DirectPropagation {
 	return object
 }
 
-// Ready is BecomesReady for goroutines, which may not end a test.
+// Ready is BecomesReady for goroutines, which must not end a test.
 func (p *Propagation) Ready(ctx context.Context) (*DirectPropagation, error) {
 	wanted := p.object()
 	if err := p.NS.Bed.Karmada.Get(ctx, p.key(), wanted); err != nil {
@@ -183,21 +185,21 @@ func (p *Propagation) Ready(ctx context.Context) (*DirectPropagation, error) {
 		return nil, err
 	}
 	if err := Run(ctx, typed, p.members(object)...); err != nil {
-		return nil, fmt.Errorf("DirectPropagation %s says Ready for revision %s, and yet: %w", p.Name, revision, err)
+		return nil, fmt.Errorf("DirectPropagation %s is Ready with revision %s, but: %w", p.Name, revision, err)
 	}
 	return object, nil
 }
 
-// members are the members that an object names.
+// members returns the members that an object names.
 func (p *Propagation) members(object *DirectPropagation) []*Member {
 	return slices.DeleteFunc(slices.Clone(p.NS.Bed.Options.Members), func(member *Member) bool {
 		return !slices.Contains(ClustersOf(object), member.Name)
 	})
 }
 
-// Settles waits until the object was seen Ready with a revision since a moment, and
-// returns when that was. At that very moment, the members that it names must have
-// what the control plane has.
+// Settles waits for the first state since a moment that is Ready with a revision,
+// and returns its time. When it has seen that state, the members that the object
+// names must have what the control plane has.
 func (p *Propagation) Settles(revision string, since time.Time) time.Time {
 	p.NS.T.Helper()
 	return p.SettlesWithin(revision, since, Patience)
@@ -217,13 +219,13 @@ func (p *Propagation) SettlesWithin(revision string, since time.Time, limit time
 	}
 	for _, member := range p.members(object) {
 		if err := member.Runs(p.NS.Ctx, typed); err != nil {
-			p.NS.T.Errorf("%s is said to run it, and yet: %v", member, err)
+			p.NS.T.Errorf("the status says that %s runs it, but: %v", member, err)
 		}
 	}
 	return at
 }
 
-// Says waits until Ready is not True for a reason, in these very words.
+// Says waits until Ready is not True, with exactly this reason and message.
 func (p *Propagation) Says(reason, message string) *DirectPropagation {
 	p.NS.T.Helper()
 	wanted := p.object()
@@ -239,10 +241,11 @@ func (p *Propagation) Says(reason, message string) *DirectPropagation {
 	})
 }
 
-// RowSays waits until the row of a cluster says something, in these very words.
+// RowSays waits until the row of a cluster has exactly this state, reason and
+// message.
 func (p *Propagation) RowSays(cluster string, applied metav1.ConditionStatus, reason, message string) *DirectPropagation {
 	p.NS.T.Helper()
-	return p.Becomes(fmt.Sprintf("says of %s: %s %s: %q", cluster, applied, reason, message), func(object *DirectPropagation) error {
+	return p.Becomes(fmt.Sprintf("has the row %s: %s %s: %q", cluster, applied, reason, message), func(object *DirectPropagation) error {
 		row := RowOf(object, cluster)
 		if row.Name == "" || row.Applied != applied || row.Reason != reason || row.Message != message {
 			return fmt.Errorf("the row is %+v", row)
@@ -264,7 +267,7 @@ func (p *Propagation) EveryRowSays(what, reason string) {
 	})
 }
 
-// IsBecause waits until Ready is not True for a reason.
+// IsBecause waits until Ready is not True, with this reason.
 func (p *Propagation) IsBecause(reason string) {
 	p.NS.T.Helper()
 	p.Becomes("is not Ready because of "+reason, func(object *DirectPropagation) error {
@@ -276,8 +279,8 @@ func (p *Propagation) IsBecause(reason string) {
 	})
 }
 
-// WasNotReadySince checks that Ready was not True all the time since a state: it
-// cannot have been, when the resource has changed.
+// WasNotReadySince checks that Ready was not True in at least one state after the
+// given one, as must be the case when the resource has changed.
 func (p *Propagation) WasNotReadySince(before *DirectPropagation) {
 	p.NS.T.Helper()
 	states := p.between(before, p.Latest())
@@ -289,7 +292,7 @@ func (p *Propagation) WasNotReadySince(before *DirectPropagation) {
 	p.NS.T.Errorf("Ready of %s was True throughout, although the resource has changed:\n%s", p.Name, transitions(states))
 }
 
-// between returns the states that were seen after one and up to another.
+// between returns the states that were recorded after one state and up to another.
 func (p *Propagation) between(before, after *DirectPropagation) []*DirectPropagation {
 	all := p.States(time.Time{})
 	first := slices.IndexFunc(all, func(state *DirectPropagation) bool { return state.ResourceVersion == before.ResourceVersion })
@@ -297,7 +300,7 @@ func (p *Propagation) between(before, after *DirectPropagation) []*DirectPropaga
 	return all[first+1 : last+1]
 }
 
-// transitions says in a line each what states say, to be shown in a failure.
+// transitions formats states for a failure message, one per line.
 func transitions(states []*DirectPropagation) string {
 	out := &strings.Builder{}
 	for _, state := range states {

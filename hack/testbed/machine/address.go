@@ -23,7 +23,7 @@ import (
 	"net/http"
 )
 
-// FreeAddress returns a loopback address that nobody listens on.
+// FreeAddress returns a loopback address with a free port.
 func FreeAddress(ctx context.Context) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"strings"
 )
 
-// Root returns the folder of the repository that holds the working folder.
+// Root returns the root folder of the repository that contains the working folder.
 func Root(ctx context.Context) (string, error) {
 	module, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -33,8 +33,8 @@ func Root(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(module))), nil
 }
 
-// Build compiles a main package, named as go build names it in a folder, to a
-// program. The error holds what the compiler prints.
+// Build compiles a main package to a program. The target is a package path as in go
+// build, relative to the folder. The error contains the compiler's output.
 func Build(ctx context.Context, folder, target, program string, flags ...string) error {
 	arguments := append(append([]string{"build"}, flags...), "-o", program, target)
 	command := exec.CommandContext(ctx, "go", arguments...)

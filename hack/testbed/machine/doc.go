@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package machine runs the processes of this machine that tests, the benchmark and
-// the demo need: the fleet program of hack/fleet with the fleet that it starts, and
-// programs that end with their parent. It imports nothing of Kubernetes, so whoever
-// needs only processes compiles only this.
+// Package machine runs the local processes that tests, the benchmark and the demo
+// need: the fleet program of hack/fleet with the fleet that it starts, and programs
+// that must not outlive their parent. It imports nothing of Kubernetes, so packages
+// that need only processes stay quick to compile.
 package machine

@@ -32,18 +32,18 @@ import (
 
 // Fleet is a fleet of hack/fleet.
 type Fleet struct {
-	// Name is the name of a fleet that is started here; empty for one that
-	// somebody else has started.
+	// Name is the name of a fleet that this process starts. It is empty for a fleet
+	// that was started elsewhere.
 	Name string
 	// Dir is the folder of the fleet's state.
 	Dir string
-	// Program is the fleet program.
+	// Program is the path of the fleet program.
 	Program string
-	// State is what the fleet says about itself once it is up.
+	// State is the content of fleet.json once the fleet is up.
 	State State
 }
 
-// State is what a fleet says about itself in its fleet.json.
+// State is what a fleet writes to its fleet.json.
 type State struct {
 	// Bin is the folder of the programs that the fleet runs.
 	Bin       string         `json:"bin"`
@@ -65,24 +65,23 @@ type FleetProcess struct {
 	Args     []string `json:"args"`
 	Log      string   `json:"log"`
 	ReadyURL string   `json:"readyURL"`
-	// Identity is nil while the process does not run.
+	// Identity is nil while the process is not running.
 	Identity *struct {
 		PID int `json:"pid"`
 	} `json:"identity"`
 }
 
-// NewFleet compiles the fleet program and returns a fleet of a name that is not
-// started yet.
+// NewFleet compiles the fleet program and returns a fleet that is not yet started.
 func NewFleet(ctx context.Context, root, name, program string) (*Fleet, error) {
 	f := &Fleet{Name: name, Dir: filepath.Join(root, ".fleet", name), Program: program}
 	return f, f.build(ctx, root)
 }
 
-// FindFleet returns a fleet that somebody else has started, by the folder of its
-// state. A relative folder is one of the repository.
+// FindFleet returns a fleet that was started elsewhere, given the folder of its
+// state. A relative folder is relative to the repository.
 func FindFleet(ctx context.Context, root, dir, program string) (*Fleet, error) {
 	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(root, dir) // go test runs in the package's own folder
+		dir = filepath.Join(root, dir) // go test runs in the package's folder
 	}
 	f := &Fleet{Dir: dir, Program: program}
 	return f, errors.Join(f.build(ctx, root), f.Load())
@@ -92,8 +91,8 @@ func (f *Fleet) build(ctx context.Context, root string) error {
 	return Build(ctx, filepath.Join(root, "hack", "fleet"), ".", f.Program)
 }
 
-// Up brings the fleet up. Unless keep is set, it goes down when this process
-// ends, however that ends.
+// Up starts the fleet. Unless keep is set, the fleet is stopped when this process
+// ends, for whatever reason.
 func (f *Fleet) Up(ctx context.Context, out io.Writer, keep bool, flags ...string) error {
 	if err := f.Run(ctx, out, append([]string{"up"}, flags...)...); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (f *Fleet) Up(ctx context.Context, out io.Writer, keep bool, flags ...strin
 	return f.Load()
 }
 
-// Down ends the fleet, if it was started here.
+// Down stops the fleet if this process started it.
 func (f *Fleet) Down(ctx context.Context, out io.Writer) error {
 	if f == nil || f.Name == "" {
 		return nil
@@ -114,7 +113,7 @@ func (f *Fleet) Down(ctx context.Context, out io.Writer) error {
 	return f.Run(ctx, out, "down")
 }
 
-// Load reads what the fleet says about itself now.
+// Load reads the current fleet.json.
 func (f *Fleet) Load() error {
 	content, err := os.ReadFile(filepath.Join(f.Dir, "fleet.json"))
 	if err == nil {
@@ -127,11 +126,11 @@ func (f *Fleet) Load() error {
 	return nil
 }
 
-// Run runs a command of the fleet program. When ctx is done, or this process
-// ends, the program gets SIGTERM, which makes it end what it has started.
+// Run runs a command of the fleet program. When ctx is done, or when this process
+// ends, the program receives SIGTERM and stops what it has started.
 func (f *Fleet) Run(ctx context.Context, out io.Writer, arguments ...string) error {
 	command := exec.CommandContext(ctx, f.Program, f.about(arguments)...)
-	command.Dir = filepath.Dir(f.Program) // sources are found from within the repository
+	command.Dir = filepath.Dir(f.Program) // the program finds its sources from within the repository
 	command.Stdout, command.Stderr = out, out
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = time.Minute
@@ -146,7 +145,7 @@ func (f *Fleet) Run(ctx context.Context, out io.Writer, arguments ...string) err
 	return nil
 }
 
-// about adds to the arguments of a command which fleet it is about.
+// about appends the flags that identify the fleet.
 func (f *Fleet) about(arguments []string) []string {
 	arguments = append(arguments, "--dir", f.Dir)
 	if f.Name != "" {
@@ -155,9 +154,10 @@ func (f *Fleet) about(arguments []string) []string {
 	return arguments
 }
 
-// guard starts the process that takes the fleet down when this process ends.
-// Neither a panic nor SIGKILL runs deferred functions, so somebody else has to:
-// the fleet program waits for the end of a pipe that only this process holds open.
+// guard starts a process that stops the fleet when this process ends. Deferred
+// functions do not run after SIGKILL or a panic in another goroutine, so a separate
+// process must do it: the fleet program waits for the end of a pipe that only this
+// process holds open.
 func (f *Fleet) guard() error {
 	log, err := os.Create(f.GuardLog())
 	if err != nil {
@@ -179,19 +179,19 @@ func (f *Fleet) guard() error {
 	return nil
 }
 
-// guardPipes stay open until this process ends: a pipe that nothing refers to
-// would be closed by the garbage collector.
+// guardPipes stay open until this process ends. The garbage collector would close a
+// pipe that nothing refers to.
 var guardPipes []io.Closer
 
-// GuardLog is the file that gets what the fleet's guard prints.
+// GuardLog returns the path of the guard's log.
 func (f *Fleet) GuardLog() string { return f.Program + "-guard.log" }
 
-// Kubeconfig is the path of the admin kubeconfig of a control plane: karmada,
+// Kubeconfig returns the path of the admin kubeconfig of a control plane: karmada,
 // host, or a member.
 func (f *Fleet) Kubeconfig(plane string) string { return filepath.Join(f.Dir, plane+".kubeconfig") }
 
-// BuildTool compiles a program that fleets do not run, such as helm, and returns
-// its path.
+// BuildTool compiles a program that fleets do not run, such as helm, and returns its
+// path.
 func (f *Fleet) BuildTool(ctx context.Context, name string) (string, error) {
 	command := exec.CommandContext(ctx, f.Program, "build", name)
 	command.Dir = filepath.Dir(f.Program)
@@ -205,5 +205,5 @@ func (f *Fleet) BuildTool(ctx context.Context, name string) (string, error) {
 	return filepath.Join(strings.TrimSpace(string(folder)), name), nil
 }
 
-// Tool is the path of a program of the fleet, such as kubectl.
+// Tool returns the path of a program of the fleet, such as kubectl.
 func (f *Fleet) Tool(name string) string { return filepath.Join(f.State.Bin, name) }

@@ -30,8 +30,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// standIn is a fleet program that writes down which commands it gets. Like the real
-// one, "down --after-stdin" waits for the end of its input.
+// standIn is a fleet program that records the commands it receives. Like the real
+// program, "down --after-stdin" waits for the end of its input.
 const standIn = `#!/bin/sh
 case "$*" in
 down\ --after-stdin*) echo "guards" >> "$0.told"; cat > /dev/null; echo "down" >> "$0.told" ;;
@@ -39,8 +39,8 @@ up*) mkdir -p "$3" && echo '{"bin":"bin"}' > "$3/fleet.json" ;;
 esac
 `
 
-// dying, in the environment, makes this program bring a fleet up and end as the
-// variable says, instead of running tests.
+// dying is the environment variable that makes this test binary start a fleet, and
+// then end as the variable says, instead of running tests.
 const dying = "TESTBED_DYING"
 
 func TestMain(m *testing.M) {
@@ -67,7 +67,7 @@ func die(how string) {
 	os.Exit(0)
 }
 
-// Whatever ends the tests, the fleet goes down, unless it is to be kept.
+// However the tests end, the fleet is stopped unless it is to be kept.
 func TestFleetGoesDownWithItsParent(t *testing.T) {
 	for how, goesDown := range map[string]bool{"panic": true, "killed": true, "exit": true, "kept": false} {
 		t.Run(how, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestFleetGoesDownWithItsParent(t *testing.T) {
 			}
 			if !goesDown {
 				if said := told(); said != "" {
-					t.Errorf("the fleet was told %s", said)
+					t.Errorf("the fleet received %q", said)
 				}
 				return
 			}
@@ -99,20 +99,21 @@ func TestFleetGoesDownWithItsParent(t *testing.T) {
 				return told() == "guards down ", nil
 			})
 			if err != nil {
-				t.Errorf("%v: the fleet was told %q", err, told())
+				t.Errorf("%v: the fleet received %q", err, told())
 			}
 		})
 	}
 }
 
-// A process that ends by itself is noticed; one that is ended is no fault.
+// A process that exits unexpectedly is reported as a fault; one that is stopped on
+// purpose is not.
 func TestProcessThatEndsByItself(t *testing.T) {
 	p := &Process{Name: "sleeper", Program: "/bin/sleep", Log: filepath.Join(t.TempDir(), "log")}
 	if err := errors.Join(p.Start("60"), p.Fault()); err != nil {
 		t.Fatal(err)
 	}
 	if p.PID() == 0 {
-		t.Error("it has no process id")
+		t.Error("it has no process ID")
 	}
 	p.Kill()
 	if err := errors.Join(p.Fault(), p.Terminate()); err != nil {
@@ -123,12 +124,12 @@ func TestProcessThatEndsByItself(t *testing.T) {
 	}
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return p.Fault() != nil, nil })
 	if err != nil {
-		t.Errorf("%v: its end is not noticed", err)
+		t.Errorf("%v: its exit is not reported", err)
 	}
 	if p.Terminate() == nil {
-		t.Error("that it ended before is not said")
+		t.Error("Terminate does not report that the process had already exited")
 	}
 	if text, err := p.LogSinceStart(); err != nil || !strings.HasPrefix(text, startMark+" 0") {
-		t.Errorf("its log since the last start: %q, %v", text, err)
+		t.Errorf("the log since the last start is %q, error %v", text, err)
 	}
 }

@@ -26,8 +26,8 @@ import (
 // startMark begins the line that a Process writes to its log at every start.
 const startMark = "==== start"
 
-// Tail returns the last lines of a file for which keep reports true; all lines
-// count if keep is nil. If the file cannot be read, it returns the reason.
+// Tail returns the last lines of a file for which keep reports true, or simply the
+// last lines if keep is nil. If the file cannot be read, it returns the reason.
 func Tail(path string, count int, keep func(line string) bool) string {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -28,33 +28,33 @@ import (
 	"time"
 )
 
-// endPatience is how long a process may take to end after SIGTERM.
+// endPatience is the time that a process has to end after a signal.
 const endPatience = 40 * time.Second
 
-// Process is a program that this process starts and ends, and that never
-// outlives it.
+// Process is a program that this process starts and stops, and that never outlives
+// it.
 type Process struct {
-	// Name is what messages call it.
+	// Name is the name of the process in messages.
 	Name string
 	// Program is the path of the executable.
 	Program string
-	// Log is the file that gets what the process prints, over all its lives.
+	// Log is the file for the output of the process, across all its starts.
 	Log string
-	// Arguments are those of every start.
+	// Arguments are the arguments of every start.
 	Arguments []string
 
 	mu   sync.Mutex
 	life *life
 }
 
-// life is one process, from its start to its end.
+// life is one run of the process, from start to end.
 type life struct {
 	command *exec.Cmd
 	ended   chan struct{}
 	err     error
 }
 
-// Start starts the process, with further arguments after those of every start.
+// Start starts the process. Its arguments follow those of every start.
 func (p *Process) Start(arguments ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +66,8 @@ func (p *Process) Start(arguments ...string) error {
 	arguments = append(slices.Clone(p.Arguments), arguments...)
 	command := exec.Command(p.Program, arguments...) //nolint:noctx // it is ended by its signal, not by a context
 	command.Stdout, command.Stderr = log, log
-	// In a group of its own, it does not get the Ctrl-C that its parent gets; and
-	// it does not outlive its parent, whatever ends that.
+	// In its own process group, the child does not receive a Ctrl-C that is meant for
+	// its parent. Pdeathsig ensures that it does not outlive its parent.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	fmt.Fprintf(log, "%s %s\n", startMark, strings.Join(arguments, " "))
 	if err := OnLastingThread(command.Start); err != nil {
@@ -82,15 +82,15 @@ func (p *Process) Start(arguments ...string) error {
 	return nil
 }
 
-// Kill ends the process with no chance to do anything more, and returns when it
-// is dead.
-func (p *Process) Kill() { _ = p.End(syscall.SIGKILL) } // how it ended is known
+// Kill ends the process with SIGKILL and returns when it is dead.
+func (p *Process) Kill() { _ = p.End(syscall.SIGKILL) } // the result is known
 
-// Terminate asks the process to end, as a kubelet does, and returns how it ended.
+// Terminate ends the process with SIGTERM, as a kubelet does, and returns how it
+// ended.
 func (p *Process) Terminate() error { return p.End(syscall.SIGTERM) }
 
-// End ends the process with a signal and returns how it ended; nil after SIGKILL,
-// and nil if it was ended before or never started.
+// End ends the process with a signal and returns how it ended. It returns nil after
+// SIGKILL, and if the process was already stopped or never started.
 func (p *Process) End(signal syscall.Signal) error {
 	p.mu.Lock()
 	current := p.life
@@ -101,10 +101,10 @@ func (p *Process) End(signal syscall.Signal) error {
 	}
 	select {
 	case <-current.ended:
-		return fmt.Errorf("%s ended by itself before: %v; its log is %s", p.Name, current.command.ProcessState, p.Log)
+		return fmt.Errorf("%s had already exited: %v; its log is %s", p.Name, current.command.ProcessState, p.Log)
 	default:
 	}
-	_ = current.command.Process.Signal(signal) // it may have died just now
+	_ = current.command.Process.Signal(signal) // it may have just died
 	select {
 	case <-current.ended:
 	case <-time.After(endPatience):
@@ -118,8 +118,8 @@ func (p *Process) End(signal syscall.Signal) error {
 	return current.err
 }
 
-// Fault reports that the process ended although nobody ended it; nil while it
-// runs, before its first start and after its end.
+// Fault returns an error if the process exited unexpectedly. It returns nil while
+// the process is running, before its first start, and after End.
 func (p *Process) Fault() error {
 	if p == nil {
 		return nil
@@ -131,13 +131,13 @@ func (p *Process) Fault() error {
 	}
 	select {
 	case <-p.life.ended:
-		return fmt.Errorf("%s ended by itself: %v; its log is %s", p.Name, p.life.command.ProcessState, p.Log)
+		return fmt.Errorf("%s exited unexpectedly: %v; its log is %s", p.Name, p.life.command.ProcessState, p.Log)
 	default:
 		return nil
 	}
 }
 
-// PID is the id of the process; 0 when it does not run.
+// PID returns the ID of the process, or 0 if it was not started or was stopped.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,9 +147,9 @@ func (p *Process) PID() int {
 	return p.life.command.Process.Pid
 }
 
-// OnLastingThread calls a function that starts a process, from a thread that lives
-// as long as this process: Linux sends the signal of a parent's death when the
-// thread dies that started the child.
+// OnLastingThread calls a function that starts a process on a thread that lives as
+// long as this process. Linux sends Pdeathsig when the thread that started the child
+// ends, not when the whole process does.
 func OnLastingThread(start func() error) error {
 	result := make(chan error)
 	lastingThread() <- func() { result <- start() }
