@@ -51,8 +51,8 @@ var (
 	works            = schema.GroupVersionResource{Group: "work.karmada.io", Version: "v1alpha1", Resource: "works"}
 )
 
-// resources are those of the kinds that a fleet installs. Asking the server
-// instead would cost a discovery before its groups are complete.
+// resources maps the kinds that a fleet installs to their resources. Discovery would
+// be slower, and it is incomplete while a server is starting.
 var resources = map[string]schema.GroupVersionResource{
 	"Namespace":                      namespaces,
 	"ConfigMap":                      configMaps,
@@ -68,23 +68,23 @@ var resources = map[string]schema.GroupVersionResource{
 	"AppProject":                     appProjects,
 }
 
-// client talks to Karmada or to a member as its admin.
+// client returns an admin client of Karmada or of a member.
 func (s *State) client(plane string) (dynamic.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig(plane))
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig of %s: %w", plane, err)
 	}
-	config.QPS = -1 // the servers are ours alone
+	config.QPS = -1 // no other client needs the servers
 	config.UserAgent = "karmada-direct-fleet"
 	return dynamic.NewForConfig(config)
 }
 
-// apply makes objects what they are given as, whether they exist or not.
+// apply creates or updates objects with server-side apply.
 func apply(ctx context.Context, client dynamic.Interface, objects ...*unstructured.Unstructured) error {
 	for _, object := range objects {
 		gvr, known := resources[object.GetKind()]
 		if !known {
-			return fmt.Errorf("applying %s %s: no such kind in a fleet", object.GetKind(), object.GetName())
+			return fmt.Errorf("applying %s %s: fleets do not install this kind", object.GetKind(), object.GetName())
 		}
 		data, err := object.MarshalJSON()
 		if err != nil {
@@ -100,7 +100,7 @@ func apply(ctx context.Context, client dynamic.Interface, objects ...*unstructur
 	return nil
 }
 
-// decode reads the objects of a YAML file.
+// decode parses the objects of a YAML file.
 func decode(data []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
@@ -119,7 +119,7 @@ func decode(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// condition reads a condition of an object's status.
+// condition returns the status and message of a condition of an object.
 func condition(object *unstructured.Unstructured, kind string) (status, message string) {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -133,9 +133,9 @@ func condition(object *unstructured.Unstructured, kind string) (status, message 
 	return "", ""
 }
 
-// awaitCondition waits until an object says that a condition is True.
+// awaitCondition waits until a condition of an object is True.
 func awaitCondition(ctx context.Context, client dynamic.Interface, gvr schema.GroupVersionResource, name, kind string) error {
-	last := "no answer"
+	last := "no response"
 	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		object, err := client.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
 		status, message := "", fmt.Sprint(err)
@@ -151,7 +151,7 @@ func awaitCondition(ctx context.Context, client dynamic.Interface, gvr schema.Gr
 	return nil
 }
 
-// awaitGone waits until there is no object of that name.
+// awaitGone waits until an object does not exist.
 func awaitGone(ctx context.Context, client dynamic.Interface, gvr schema.GroupVersionResource, name string) error {
 	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		_, err := client.Resource(gvr).Get(ctx, name, metav1.GetOptions{})

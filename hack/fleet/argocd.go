@@ -31,12 +31,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// argoCDNamespace is where Argo CD keeps its settings and Applications, the name
-// that its own manifests use.
+// argoCDNamespace is the namespace of Argo CD's settings and Applications. Argo CD's
+// own manifests use the same name.
 const argoCDNamespace = "argocd"
 
-// argoCDTasks install into the host cluster what Argo CD finds there when its
-// own manifests have been applied, and make Karmada known to it.
+// argoCDTasks returns the task that prepares the host cluster for Argo CD, as its
+// own manifests would, and registers Karmada with it.
 func (s *State) argoCDTasks() []task {
 	if !s.ArgoCD {
 		return nil
@@ -64,7 +64,7 @@ func (s *State) installArgoCD(ctx context.Context) error {
 	if err := apply(ctx, client, object("v1", "Namespace", "", argoCDNamespace, nil), project, cluster); err != nil {
 		return err
 	}
-	// These are for users to change: what is there stays.
+	// Users may change these, so existing ones are not overwritten.
 	for _, settings := range []*unstructured.Unstructured{
 		argoCDSettings("ConfigMap", "argocd-cm"),
 		argoCDSettings("ConfigMap", "argocd-rbac-cm"),
@@ -77,7 +77,8 @@ func (s *State) installArgoCD(ctx context.Context) error {
 	return nil
 }
 
-// installArgoCDKinds installs the kinds of Argo CD, and waits until they are served.
+// installArgoCDKinds installs the CRDs of Argo CD and waits until they are
+// established.
 func (s *State) installArgoCDKinds(ctx context.Context, client dynamic.Interface) error {
 	for _, path := range argoCDRecipes[0].manifests {
 		data, err := os.ReadFile(filepath.Join(s.ArgoCDBuild.Manifests, path))
@@ -100,8 +101,8 @@ func (s *State) installArgoCDKinds(ctx context.Context, client dynamic.Interface
 	return nil
 }
 
-// argoCDSettings is an object that Argo CD reads its settings from. The Secret
-// holds the key that it would sign its users' sessions with.
+// argoCDSettings returns an object from which Argo CD reads its settings. The Secret
+// holds the key for signing user sessions.
 func argoCDSettings(kind, name string) *unstructured.Unstructured {
 	settings := object("v1", kind, argoCDNamespace, name, nil)
 	settings.SetLabels(map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "argocd"})
@@ -111,7 +112,7 @@ func argoCDSettings(kind, name string) *unstructured.Unstructured {
 	return settings
 }
 
-// argoCDCluster is how Argo CD is told of a cluster, here of Karmada.
+// argoCDCluster returns the Secret that registers Karmada as a cluster of Argo CD.
 func (s *State) argoCDCluster() (*unstructured.Unstructured, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig(groupKarmada))
 	if err != nil {

@@ -32,20 +32,20 @@ import (
 	"strings"
 )
 
-// Build is where the programs and manifests of a fleet are.
+// Build holds the paths of a fleet's programs and manifests.
 type Build struct {
 	Dir       string `json:"dir"`
 	Bin       string `json:"bin"`
 	Manifests string `json:"manifests"`
 }
 
-// builds are all that a fleet runs.
+// builds holds all builds of a fleet.
 type builds struct {
 	fleet  Build
-	argoCD *Build // nil for a fleet without it
+	argoCD *Build // nil for a fleet without Argo CD
 }
 
-// cacheRoot is the folder of everything that outlives a fleet.
+// cacheRoot returns the folder of everything that outlives a fleet.
 func cacheRoot() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -54,7 +54,7 @@ func cacheRoot() (string, error) {
 	return filepath.Join(cache, "karmada-direct"), nil
 }
 
-// ensureAllBuilt builds what a fleet of this configuration runs.
+// ensureAllBuilt builds everything that a fleet of this configuration runs.
 func ensureAllBuilt(ctx context.Context, config Config, out *progress) (builds, error) {
 	if config.ArgoCD {
 		for _, program := range machinePrograms {
@@ -71,8 +71,8 @@ func ensureAllBuilt(ctx context.Context, config Config, out *progress) (builds, 
 	return builds{fleet: fleet, argoCD: &argoCD}, err
 }
 
-// ensureBuilt builds by recipes, unless the same sources were built before, and
-// returns one folder with all that they make.
+// ensureBuilt builds recipes, unless their sources were built before, and returns
+// one folder with all results.
 func ensureBuilt(ctx context.Context, recipes []recipe, out *progress) (Build, error) {
 	sources, err := sourceDir()
 	if err != nil {
@@ -94,7 +94,7 @@ func ensureBuilt(ctx context.Context, recipes []recipe, out *progress) (Build, e
 	return combine(ctx, root, made)
 }
 
-// ensureBuilt builds by one recipe.
+// ensureBuilt builds one recipe.
 func (r recipe) ensureBuilt(ctx context.Context, sources, root string, out *progress) (Build, error) {
 	hash, err := r.hash(sources)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r recipe) ensureBuilt(ctx context.Context, sources, root string, out *prog
 	}
 	return makeOnce(ctx, filepath.Join(root, r.name+"-"+hash), func(b, partial Build) error {
 		out.println("Building %s into %s.", r.shows, b.Dir)
-		out.println("This takes minutes the first time. Later runs reuse the result.")
+		out.println("This takes several minutes the first time. Later runs reuse the result.")
 		if err := r.build(ctx, sources, partial, out); err != nil {
 			return fmt.Errorf("building %s: %w", r.shows, err)
 		}
@@ -110,7 +110,7 @@ func (r recipe) ensureBuilt(ctx context.Context, sources, root string, out *prog
 	})
 }
 
-// combine makes a folder with links to everything in other builds.
+// combine creates a folder with links to everything in other builds.
 func combine(ctx context.Context, root string, made []Build) (Build, error) {
 	hash := sha256.New()
 	for _, b := range made {
@@ -126,8 +126,8 @@ func combine(ctx context.Context, root string, made []Build) (Build, error) {
 	})
 }
 
-// makeOnce makes a folder beside the place where it belongs and then moves it
-// there, so that what is there is always whole. Two that ask at once make it once.
+// makeOnce creates a folder next to its final path and then renames it, so that the
+// folder is always complete. Concurrent calls create it only once.
 func makeOnce(ctx context.Context, dir string, fill func(b, partial Build) error) (Build, error) {
 	b := newBuild(dir)
 	if b.isWhole() {
@@ -139,15 +139,15 @@ func makeOnce(ctx context.Context, dir string, fill func(b, partial Build) error
 	}
 	defer lock.release()
 	if b.isWhole() {
-		return b, nil // somebody else made it while this one waited
+		return b, nil // another process made it in the meantime
 	}
 	partial := newBuild(b.Dir + ".partial")
-	// Of a build that was interrupted, or whose parts are gone.
+	// They may be left from an interrupted build, or from one whose parts are gone.
 	if err := errors.Join(os.RemoveAll(partial.Dir), os.RemoveAll(b.Dir)); err != nil {
 		return Build{}, fmt.Errorf("clearing an unfinished build: %w", err)
 	}
 	if err := os.MkdirAll(partial.Bin, 0o755); err != nil {
-		return Build{}, fmt.Errorf("making the folder of programs: %w", err)
+		return Build{}, fmt.Errorf("creating the folder of programs: %w", err)
 	}
 	if err := fill(b, partial); err != nil {
 		return Build{}, err
@@ -159,7 +159,7 @@ func newBuild(dir string) Build {
 	return Build{Dir: dir, Bin: filepath.Join(dir, "bin"), Manifests: filepath.Join(dir, "manifests")}
 }
 
-// isWhole reports whether the build is there, and all programs that it links to.
+// isWhole reports whether the build exists, with all programs that it links to.
 func (b Build) isWhole() bool {
 	programs, err := os.ReadDir(b.Bin)
 	return err == nil && !slices.ContainsFunc(programs, func(program fs.DirEntry) bool {
@@ -168,7 +168,7 @@ func (b Build) isWhole() bool {
 	})
 }
 
-// build carries a recipe out.
+// build runs a recipe.
 func (r recipe) build(ctx context.Context, sources string, b Build, out *progress) error {
 	dir := filepath.Join(sources, r.module)
 	done := out.spin("%s", r.shows)
@@ -180,7 +180,7 @@ func (r recipe) build(ctx context.Context, sources string, b Build, out *progres
 	args := []string{"build", "-v", "-buildvcs=false", "-ldflags=" + ldflags, "-o", b.Bin + string(filepath.Separator)}
 	if r.patch.module != "" {
 		patched := filepath.Join(b.Dir, "patched")
-		defer func() { _ = os.RemoveAll(patched) }() // nothing of it is needed any more
+		defer func() { _ = os.RemoveAll(patched) }() // the copy is no longer needed
 		modfile, err := r.patch.apply(ctx, dir, patched)
 		if err != nil {
 			return err
@@ -196,11 +196,11 @@ func (r recipe) build(ctx context.Context, sources string, b Build, out *progres
 	return r.finish(ctx, dir, b)
 }
 
-// finish names the programs and copies the manifests.
+// finish creates the links to the programs and copies the manifests.
 func (r recipe) finish(ctx context.Context, dir string, b Build) error {
 	for _, name := range r.links {
 		if err := os.Symlink(r.module, filepath.Join(b.Bin, name)); err != nil {
-			return fmt.Errorf("naming the programs: %w", err)
+			return fmt.Errorf("linking the programs: %w", err)
 		}
 	}
 	if len(r.manifests) == 0 {
@@ -218,7 +218,7 @@ func (r recipe) finish(ctx context.Context, dir string, b Build) error {
 	return nil
 }
 
-// goList asks for a property of a module.
+// goList returns a property of a module.
 func goList(ctx context.Context, dir, format, module string) (string, error) {
 	cmd := goCommand(ctx, dir, "list", "-mod=readonly", "-m", "-f", format, module)
 	output, err := cmd.Output()
@@ -226,13 +226,13 @@ func goList(ctx context.Context, dir, format, module string) (string, error) {
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 			err = fmt.Errorf("%w\n%s", err, exit.Stderr)
 		}
-		return "", fmt.Errorf("asking for module %s: %w", module, err)
+		return "", fmt.Errorf("querying module %s: %w", module, err)
 	}
 	return strings.TrimSpace(string(output)), nil
 }
 
-// goCommand runs the go tool in one of the modules, as if there were no
-// workspace file.
+// goCommand returns a go command that runs in the folder of a module and ignores
+// workspace files.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
@@ -240,8 +240,8 @@ func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// sourceDir finds hack/fleet: above or below the working folder, or else where
-// this program was compiled.
+// sourceDir finds hack/fleet: in the working folder or one of its parents, or else
+// where this program was compiled.
 func sourceDir() (string, error) {
 	isIt := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "components", "go.mod"))
@@ -265,7 +265,7 @@ func sourceDir() (string, error) {
 	return "", fmt.Errorf("finding hack/fleet: %s is not in a checkout of the repository", cwd)
 }
 
-// hash names a build after all that goes into it.
+// hash returns a hash of everything that affects a build.
 func (r recipe) hash(sources string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH, r)
@@ -284,15 +284,15 @@ func (r recipe) hash(sources string) (string, error) {
 	return shortHash(hash), nil
 }
 
-// readsFile reports whether a file of the recipe's module matters to what is
-// built: of a module whose own packages are not, only the versions do.
+// readsFile reports whether a file of the recipe's module affects the build. If the
+// recipe builds no package of that module, only the versions do.
 func (r recipe) readsFile(path string) bool {
 	return strings.HasPrefix(r.packages[0], ".") || path == "go.mod" || path == "go.sum"
 }
 
 func shortHash(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil))[:16] }
 
-// linkTree makes a link in one folder for every entry of another, if there is one.
+// linkTree creates a link in one folder for every entry of another, if that exists.
 func linkTree(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -45,7 +45,7 @@ func TestBuildOutputKeepsTheErrors(t *testing.T) {
 	}
 }
 
-func TestHashFollowsEveryFileThatMatters(t *testing.T) {
+func TestHashCoversEveryInput(t *testing.T) {
 	sources := filepath.Join(t.TempDir(), "hack", "fleet")
 	write := func(path, content string) {
 		if err := writeFile(filepath.Join(sources, path), []byte(content), 0o644); err != nil {
@@ -65,26 +65,26 @@ func TestHashFollowsEveryFileThatMatters(t *testing.T) {
 	write("../chart/chart_test.go", "package chart_test")
 	first, helm := hash(componentsRecipe), hash(helmRecipe)
 	if hash(componentsRecipe) != first {
-		t.Error("the hash changes by itself")
+		t.Error("the hash changes without a reason")
 	}
 	write("components/sub/main.go", "package main // changed")
 	second := hash(componentsRecipe)
 	if second == first {
-		t.Error("the hash does not see a change of a file")
+		t.Error("the hash does not change with a file")
 	}
 	if err := os.Remove(filepath.Join(sources, "components/sub/main.go")); err != nil {
 		t.Fatal(err)
 	}
 	if hash(componentsRecipe) == second {
-		t.Error("the hash does not see that a file is gone")
+		t.Error("the hash does not change when a file is deleted")
 	}
 	write("../chart/chart_test.go", "package chart_test // changed")
 	if hash(helmRecipe) != helm {
-		t.Error("the hash of a program from elsewhere follows files that are not built")
+		t.Error("the hash of a program from another module depends on files that are not built")
 	}
 	write("../chart/go.mod", "module b // changed")
 	if hash(helmRecipe) == helm {
-		t.Error("the hash does not see a change of a version")
+		t.Error("the hash does not change with a version")
 	}
 }
 
@@ -109,7 +109,7 @@ func TestCombineLinksEveryBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all.isWhole() {
-		t.Error("it is whole although what it links to is gone")
+		t.Error("the build counts as whole although one of its parts is gone")
 	}
 }
 
@@ -127,14 +127,14 @@ func TestFindRecipes(t *testing.T) {
 			found = append(found, r.name)
 		}
 		if !slices.Equal(found, test.want) {
-			t.Errorf("for %v: %v, want %v", test.names, found, test.want)
+			t.Errorf("findRecipes(%v) = %v, want %v", test.names, found, test.want)
 		}
 	}
 	_, err := findRecipes([]string{"kubelet"})
 	checkError(t, err, `"kubelet" cannot be built`)
 }
 
-func TestPatchAppliesOnceOrNotAtAll(t *testing.T) {
+func TestPatchAppliesExactlyOnce(t *testing.T) {
 	dir := t.TempDir()
 	for path, content := range map[string]string{
 		"go.mod":                  "module example.com/main\n\ngo 1.26\n\nrequire example.com/library v1.0.0\n",
@@ -162,7 +162,7 @@ func TestPatchAppliesOnceOrNotAtAll(t *testing.T) {
 	}
 	content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(where)), "serve.go"))
 	if err != nil || !strings.Contains(string(content), loopback) {
-		t.Errorf("it is built with %q, %v", content, err)
+		t.Errorf("the patched file is %q, error %v", content, err)
 	}
 	change.old = "1.2.3.4"
 	_, err = change.apply(t.Context(), main, to)
@@ -171,7 +171,7 @@ func TestPatchAppliesOnceOrNotAtAll(t *testing.T) {
 
 func TestClaimDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "fleet")
-	for range 2 { // an empty one may be claimed again
+	for range 2 { // an empty folder may be claimed again
 		if err := claimDir(dir); err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,8 @@ import (
 	"strings"
 )
 
-// buildOutput turns what `go build -v` says into progress, and keeps what is
-// neither a package nor a download: the errors.
+// buildOutput turns the output of `go build -v` into progress. It keeps the lines
+// that are neither packages nor downloads: the errors.
 type buildOutput struct {
 	progress  *progress
 	line      []byte

@@ -26,10 +26,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fleetsFolder holds, in the repository's root, the folders of all fleets.
+// fleetsFolder is the folder of all fleets in the repository's root.
 const fleetsFolder = ".fleet"
 
-// fleetFlags say which fleet a command is about.
+// fleetFlags are the flags that identify a fleet.
 type fleetFlags struct {
 	name string
 	dir  string
@@ -45,14 +45,14 @@ etcd, API servers, controllers, schedulers, Karmada's own servers, and kwok for
 nodes on which Pods become Ready. Everything is compiled from Go modules, listens
 on 127.0.0.1 only, and keeps its files in one folder.`,
 		Example: `  fleet up          # one push member and one pull member, ready in seconds
-  fleet status      # what runs, and what Karmada thinks of its members
+  fleet status      # the state of the processes and of Karmada's clusters
   fleet stop member1
   fleet start member1
-  fleet down        # nothing is left`,
+  fleet down        # leaves nothing behind`,
 		SilenceUsage:  true,
 		SilenceErrors: true, // main prints them
 	}
-	cmd.PersistentFlags().StringVar(&fleet.name, "name", defaultName, "name of the fleet; fleets of different names run side by side")
+	cmd.PersistentFlags().StringVar(&fleet.name, "name", defaultName, "name of the fleet; fleets with different names can run side by side")
 	cmd.PersistentFlags().StringVar(&fleet.dir, "dir", "", "folder of the fleet's state (default <repository>/.fleet/<name>)")
 	cmd.AddCommand(
 		newBuildCommand(),
@@ -67,13 +67,13 @@ on 127.0.0.1 only, and keeps its files in one folder.`,
 	return cmd
 }
 
-// folder is the absolute folder of the fleet's state.
+// folder returns the absolute path of the fleet's folder.
 func (f *fleetFlags) folder() (string, error) {
 	if f.dir != "" {
 		return filepath.Abs(f.dir)
 	}
 	if !namePattern.MatchString(f.name) {
-		return "", fmt.Errorf("fleet name %q: want lower-case letters, digits and dashes, a letter first", f.name)
+		return "", fmt.Errorf("fleet name %q: want lowercase letters, digits and dashes, starting with a letter", f.name)
 	}
 	sources, err := sourceDir()
 	if err != nil {
@@ -86,11 +86,11 @@ func newBuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build [components|kwok|helm|argocd]...",
 		Short: "Compile programs and print their folder",
-		Long: `Compile programs, unless that was done before, and print the folder that holds
-them as the only line on standard output. Without arguments, these are the
-programs of a fleet, components and kwok; "fleet up" does the same first. Each
-part is compiled and kept on its own. The components include etcd, kube-apiserver
-and kubectl under these names, as controller-runtime's envtest expects.`,
+		Long: `Compile programs, unless they are already built, and print their folder as the
+only line on standard output. Without arguments, compile the programs of a
+fleet: components and kwok. "fleet up" does this first. Each part is compiled
+and cached separately. The components include etcd, kube-apiserver and kubectl
+under these names, as controller-runtime's envtest expects.`,
 		Example: `  export KUBEBUILDER_ASSETS=$(fleet build components)
   $(fleet build helm)/helm version`,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -114,18 +114,18 @@ func newUpCommand(fleet *fleetFlags) *cobra.Command {
 	options := upOptions{}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a fleet, or what is missing of one",
-		Long: `Start a fleet and wait until all its members are Ready. On a fleet that is up,
-start again what does not run and register again what is not registered.
+		Short: "Start a fleet, or the missing parts of one",
+		Long: `Start a fleet and wait until all its members are Ready. On a running fleet, start
+stopped processes again and register unregistered members again.
 
-If something fails, up says what, shows the end of its log, and ends what it
-started. The folder stays for a look at the logs, until "fleet down".`,
+If something fails, up prints the error and the end of the log, and stops what it
+started. The folder with the logs remains until "fleet down".`,
 		Example: `  fleet up
   fleet up --name big --members a=push,b=push,c=pull
-  fleet up --host   # with a cluster to install charts into
-  fleet up --argocd # with Argo CD there, which deploys to Karmada
+  fleet up --host   # with a host cluster to install charts into
+  fleet up --argocd # with Argo CD, which deploys to Karmada
   fleet up --component-arg karmada-controller-manager=--concurrent-work-syncs=50
-  fleet up --component-arg kube-apiserver=--v=4   # of all API servers`,
+  fleet up --component-arg kube-apiserver=--v=4   # for all API servers`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if options.dir, err = fleet.folder(); err != nil {
@@ -143,11 +143,11 @@ started. The folder stays for a look at the logs, until "fleet down".`,
 			return up(cmd.Context(), options, newProgress(os.Stdout))
 		},
 	}
-	cmd.Flags().StringVar(&members, "members", defaultMembers, "members and how Karmada reaches them, push or pull")
-	cmd.Flags().BoolVar(&options.config.Host, "host", false, "add the cluster that Karmada's own Pods would run in, for what is installed beside them")
+	cmd.Flags().StringVar(&members, "members", defaultMembers, "members of the fleet, each with its mode: push or pull")
+	cmd.Flags().BoolVar(&options.config.Host, "host", false, "add a host cluster, in which Karmada's own Pods would run, for charts to install")
 	cmd.Flags().BoolVar(&options.config.ArgoCD, "argocd", false, "add Argo CD to the host cluster (implies --host); needs redis-server and git on this machine")
-	cmd.Flags().StringArrayVar(&componentArgs, "component-arg", nil, "extra argument as COMPONENT=--flag=value, for a process or for all of a program; repeatable")
-	cmd.Flags().BoolVar(&options.keepOnFailure, "keep-on-failure", false, "leave running what was started when something fails")
+	cmd.Flags().StringArrayVar(&componentArgs, "component-arg", nil, "extra argument as COMPONENT=--flag=value, for one process or for all processes of a program; repeatable")
+	cmd.Flags().BoolVar(&options.keepOnFailure, "keep-on-failure", false, "keep what was started running if something fails")
 	return cmd
 }
 
@@ -155,10 +155,10 @@ func newDownCommand(fleet *fleetFlags) *cobra.Command {
 	afterStdin := false
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "End a fleet and delete its folder",
-		Long: `End all processes of a fleet and delete its folder. Only processes that the fleet
-started are ended: they are known by their id together with their start time.
-Where there is no fleet, down does nothing and succeeds.`,
+		Short: "Stop a fleet and delete its folder",
+		Long: `Stop all processes of a fleet and delete its folder. Only processes that the fleet
+started are stopped; they are identified by their process ID and start time.
+If there is no fleet, down does nothing and succeeds.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := fleet.folder()
@@ -171,7 +171,7 @@ Where there is no fleet, down does nothing and succeeds.`,
 			return down(cmd.Context(), dir, newProgress(os.Stdout))
 		},
 	}
-	cmd.Flags().BoolVar(&afterStdin, "after-stdin", false, "first wait until standard input closes; whoever holds a pipe to it open takes the fleet down by ending")
+	cmd.Flags().BoolVar(&afterStdin, "after-stdin", false, "first wait until standard input closes; the fleet then goes down when the process that holds the other end of the pipe exits")
 	return cmd
 }
 
@@ -194,9 +194,9 @@ func newStopCommand(fleet *fleetFlags) *cobra.Command {
 	var signalName string
 	cmd := &cobra.Command{
 		Use:   "stop NAME...",
-		Short: "Stop processes, or whole members",
+		Short: "Stop processes or whole members",
 		Long: `Stop processes by the names that "fleet status" shows, all processes of a member
-by the member's name, or all of Karmada's by "karmada". What is stopped stays
+by the member's name, or all processes of Karmada by "karmada". They stay
 stopped until "fleet start" or "fleet up".`,
 		Example: `  fleet stop member1                                    # an outage
   fleet stop karmada-controller-manager --signal KILL   # a crash`,
@@ -213,7 +213,7 @@ stopped until "fleet start" or "fleet up".`,
 			return stopNamed(cmd.Context(), dir, names, signal, newProgress(os.Stdout))
 		},
 	}
-	cmd.Flags().StringVar(&signalName, "signal", "TERM", "signal to stop with: TERM, INT or KILL; who does not listen is killed after 10 seconds")
+	cmd.Flags().StringVar(&signalName, "signal", "TERM", "signal to stop with: TERM, INT or KILL; a process that does not exit is killed after 10 seconds")
 	return cmd
 }
 
@@ -222,9 +222,9 @@ var signals = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.
 func newStartCommand(fleet *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "start NAME...",
-		Short: "Start stopped processes, or whole members",
-		Long: `Start processes, or all processes of a member, on their old ports and with their
-old data, and wait until each is ready. Karmada calls a member Ready again some
+		Short: "Start stopped processes or whole members",
+		Long: `Start processes, or all processes of a member, with their previous ports and
+data, and wait until each is ready. Karmada reports a member as Ready again about
 30 seconds later.`,
 		Example: `  fleet start member1`,
 		Args:    cobra.MinimumNArgs(1),
@@ -242,8 +242,8 @@ func newJoinCommand(fleet *fleetFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "join MEMBER",
 		Short: "Register a member with Karmada again",
-		Long: `Register a member that was unjoined, a push member by "karmadactl join", a pull
-member by starting its agent, and wait until it is Ready.`,
+		Long: `Register a member that was unjoined, and wait until it is Ready. A push member is
+registered with "karmadactl join", a pull member by starting its agent.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := fleet.folder()
@@ -259,9 +259,9 @@ func newUnjoinCommand(fleet *fleetFlags) *cobra.Command {
 	force := false
 	cmd := &cobra.Command{
 		Use:   "unjoin MEMBER",
-		Short: "Take a member out of Karmada",
-		Long: `Take a member out of Karmada, a push member by "karmadactl unjoin", a pull member
-by "karmadactl unregister" and the end of its agent. The cluster itself runs on.`,
+		Short: "Remove a member from Karmada",
+		Long: `Remove a member from Karmada: a push member with "karmadactl unjoin", a pull member
+with "karmadactl unregister", after which its agent stops. The cluster keeps running.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := fleet.folder()
@@ -271,6 +271,6 @@ by "karmadactl unregister" and the end of its agent. The cluster itself runs on.
 			return unjoin(cmd.Context(), dir, args[0], force, newProgress(os.Stdout))
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "do not insist on cleaning up a member that cannot be reached")
+	cmd.Flags().BoolVar(&force, "force", false, "remove the member even if it cannot be reached and cleaned up")
 	return cmd
 }

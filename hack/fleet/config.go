@@ -27,37 +27,37 @@ import (
 type Mode string
 
 const (
-	// Push members are driven by karmada-controller-manager.
+	// Push members are synchronized by karmada-controller-manager.
 	Push Mode = "push"
-	// Pull members run a karmada-agent of their own.
+	// Pull members run their own karmada-agent.
 	Pull Mode = "pull"
 )
 
-// Member is one member cluster of a fleet.
+// Member is a member cluster of a fleet.
 type Member struct {
 	Name string `json:"name"`
 	Mode Mode   `json:"mode"`
-	// Unjoined says that `fleet unjoin` took the member out of Karmada. Its
-	// agent then stays stopped, or it would register the member again.
+	// Unjoined means that `fleet unjoin` removed the member from Karmada. Its agent
+	// then stays stopped, or else it would register the member again.
 	Unjoined bool `json:"unjoined,omitempty"`
 }
 
-// ComponentArg is an extra argument for every process called Component or
-// running the program Component.
+// ComponentArg is an extra argument for every process that is called Component or
+// runs the program Component.
 type ComponentArg struct {
 	Component string `json:"component"`
 	Arg       string `json:"arg"`
 }
 
-// Config is what the user of `fleet up` decides.
+// Config is what the flags of `fleet up` configure.
 type Config struct {
 	Name    string   `json:"name"`
 	Members []Member `json:"members"`
-	// Host adds the cluster that Karmada's own Pods would run in. Karmada here
-	// runs as processes, so that cluster is empty, and no member.
+	// Host adds the cluster in which Karmada's own Pods would run. In a fleet, Karmada
+	// runs as processes, so the host cluster is empty. It is not a member.
 	Host bool `json:"host,omitempty"`
 	// ArgoCD adds Argo CD to the host cluster, with the Karmada API server as a
-	// cluster to deploy to.
+	// destination cluster.
 	ArgoCD        bool           `json:"argoCD,omitempty"`
 	ComponentArgs []ComponentArg `json:"componentArgs,omitempty"`
 }
@@ -67,11 +67,11 @@ const (
 	defaultMembers = "member1=push,member2=pull"
 )
 
-// A member's name becomes a Karmada Cluster (at most 48 characters), a
-// kubeconfig context, and a part of file and process names.
+// A member's name becomes the name of a Cluster (at most 48 characters), the name of
+// a kubeconfig context, and a part of file and process names.
 var namePattern = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,46}[a-z0-9])?$`)
 
-// parseMembers reads "member1=push,member2=pull"; a name alone means push.
+// parseMembers parses "member1=push,member2=pull". A name without a mode means push.
 func parseMembers(s string) ([]Member, error) {
 	var members []Member
 	seen := map[string]bool{}
@@ -82,13 +82,13 @@ func parseMembers(s string) ([]Member, error) {
 		}
 		switch {
 		case slices.Contains([]string{groupKarmada, groupHost, groupArgoCD, programEtcd}, name):
-			return nil, fmt.Errorf("member name %q is taken by the control plane's own processes", name)
+			return nil, fmt.Errorf("member name %q is reserved for processes of the control plane", name)
 		case !namePattern.MatchString(name):
-			return nil, fmt.Errorf("member name %q: want lower-case letters, digits and dashes, a letter first, at most 48 characters", name)
+			return nil, fmt.Errorf("member name %q: want at most 48 lowercase letters, digits and dashes, starting with a letter", name)
 		case seen[name]:
-			return nil, fmt.Errorf("member %q is named twice", name)
+			return nil, fmt.Errorf("member %q is listed twice", name)
 		case Mode(mode) != Push && Mode(mode) != Pull:
-			return nil, fmt.Errorf("member %s: mode %q is neither push nor pull", name, mode)
+			return nil, fmt.Errorf("member %s: want mode push or pull, not %q", name, mode)
 		}
 		seen[name] = true
 		members = append(members, Member{Name: name, Mode: Mode(mode)})
@@ -96,7 +96,7 @@ func parseMembers(s string) ([]Member, error) {
 	return members, nil
 }
 
-// parseComponentArgs reads values like "karmada-controller-manager=--v=4".
+// parseComponentArgs parses values like "karmada-controller-manager=--v=4".
 func parseComponentArgs(values []string) ([]ComponentArg, error) {
 	var args []ComponentArg
 	for _, value := range values {
@@ -109,8 +109,8 @@ func parseComponentArgs(values []string) ([]ComponentArg, error) {
 	return args, nil
 }
 
-// validate finds what only the whole layout of a fleet can tell, such as an
-// argument for a component that there is not.
+// validate finds mistakes that only the complete layout shows, such as an argument
+// for a component that does not exist.
 func (c Config) validate() error {
 	_, err := topology(c, "", func() int { return 0 })
 	return err

@@ -30,16 +30,16 @@ func TestParseMembers(t *testing.T) {
 	}{
 		{in: defaultMembers, want: []Member{{Name: "member1", Mode: Push}, {Name: "member2", Mode: Pull}}},
 		{in: "a, b=pull", want: []Member{{Name: "a", Mode: Push}, {Name: "b", Mode: Pull}}},
-		{in: "", wantErr: "want lower-case letters"},
-		{in: "A=push", wantErr: "want lower-case letters"},
-		{in: "a-", wantErr: "want lower-case letters"},
-		{in: "../a", wantErr: "want lower-case letters"},
+		{in: "", wantErr: "lowercase letters"},
+		{in: "A=push", wantErr: "lowercase letters"},
+		{in: "a-", wantErr: "lowercase letters"},
+		{in: "../a", wantErr: "lowercase letters"},
 		{in: strings.Repeat("a", 49), wantErr: "at most 48"},
-		{in: "a,a=pull", wantErr: "named twice"},
-		{in: "a=poll", wantErr: "neither push nor pull"},
-		{in: "karmada", wantErr: "taken by the control plane"},
-		{in: "etcd=pull", wantErr: "taken by the control plane"},
-		{in: "argocd", wantErr: "taken by the control plane"},
+		{in: "a,a=pull", wantErr: "listed twice"},
+		{in: "a=poll", wantErr: "want mode push or pull"},
+		{in: "karmada", wantErr: "reserved for processes of the control plane"},
+		{in: "etcd=pull", wantErr: "reserved for processes of the control plane"},
+		{in: "argocd", wantErr: "reserved for processes of the control plane"},
 	} {
 		t.Run(test.in, func(t *testing.T) {
 			got, err := parseMembers(test.in)
@@ -89,6 +89,6 @@ func checkError(t *testing.T, err error, want string) {
 	case want == "" && err != nil:
 		t.Errorf("unexpected error: %v", err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("error = %v, want one with %q", err, want)
+		t.Errorf("error = %v, want one that contains %q", err, want)
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"syscall"
 )
 
-// stopNamed stops processes, or all those of members.
+// stopNamed stops the named processes and all processes of the named groups.
 func stopNamed(ctx context.Context, dir string, names []string, signal syscall.Signal, out *progress) error {
 	state, lock, err := lockState(ctx, dir)
 	if err != nil {
@@ -37,7 +37,7 @@ func stopNamed(ctx context.Context, dir string, names []string, signal syscall.S
 	}
 	running := slices.DeleteFunc(processes, func(p *Process) bool { return !proc.runs(p.Identity) })
 	if len(running) == 0 {
-		out.println("%s: nothing runs.", strings.Join(names, ", "))
+		out.println("%s: not running.", strings.Join(names, ", "))
 		return nil
 	}
 	if err := state.stopAll(ctx, running, signal); err != nil {
@@ -49,8 +49,8 @@ func stopNamed(ctx context.Context, dir string, names []string, signal syscall.S
 	return nil
 }
 
-// startNamed starts processes, or all those of members, on the ports and with
-// the data they had.
+// startNamed starts the named processes and all processes of the named groups, with
+// their previous ports and data.
 func startNamed(ctx context.Context, dir string, names []string, out *progress) error {
 	state, lock, err := lockState(ctx, dir)
 	if err != nil {
@@ -74,13 +74,13 @@ func startNamed(ctx context.Context, dir string, names []string, out *progress) 
 		return err
 	}
 	if len(started.list) == 0 {
-		out.println("%s: runs already.", strings.Join(names, ", "))
+		out.println("%s: already running.", strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// checkNeeds refuses to start what could only wait for something that is not
-// running either.
+// checkNeeds returns an error if a process needs another one that is neither running
+// nor about to start.
 func (s *State) checkNeeds(processes []*Process) error {
 	for _, p := range processes {
 		for _, need := range p.Needs {
@@ -88,13 +88,13 @@ func (s *State) checkNeeds(processes []*Process) error {
 			if needed == nil || slices.Contains(processes, needed) || proc.runs(needed.Identity) {
 				continue
 			}
-			return fmt.Errorf("%s needs %s, which is not running: start that too, or all with `fleet up`", p.Name, need)
+			return fmt.Errorf("%s needs %s, which is not running; start it too, or start everything with `fleet up`", p.Name, need)
 		}
 	}
 	return nil
 }
 
-// join registers a member that was taken out of Karmada.
+// join registers a member that was removed from Karmada.
 func join(ctx context.Context, dir, name string, out *progress) error {
 	state, lock, err := lockState(ctx, dir)
 	if err != nil {
@@ -125,8 +125,8 @@ func join(ctx context.Context, dir, name string, out *progress) error {
 	return nil
 }
 
-// unjoin takes a member out of Karmada; the cluster itself runs on. The agent
-// of a pull member does the cleaning up, so it ends last.
+// unjoin removes a member from Karmada. The cluster itself keeps running. The agent
+// of a pull member does the cleanup, so it is stopped last.
 func unjoin(ctx context.Context, dir, name string, force bool, out *progress) error {
 	state, lock, err := lockState(ctx, dir)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"syscall"
 )
 
-// down ends all processes of a fleet and deletes its folder.
+// down stops all processes of a fleet and deletes its folder.
 func down(ctx context.Context, dir string, out *progress) error {
 	state, lock, err := lockState(ctx, dir)
 	if errors.Is(err, errNoFleet) {
@@ -38,7 +38,7 @@ func down(ctx context.Context, dir string, out *progress) error {
 	}
 	defer lock.release()
 	if err := state.stopAll(ctx, state.Processes, syscall.SIGTERM); err != nil {
-		return fmt.Errorf("ending fleet %s: %w", state.Name, err)
+		return fmt.Errorf("stopping fleet %s: %w", state.Name, err)
 	}
 	fleets, err := openRegistry()
 	if err != nil {
@@ -50,26 +50,26 @@ func down(ctx context.Context, dir string, out *progress) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("deleting the fleet's folder: %w", err)
 	}
-	// The folder of all fleets goes with the last one. While it holds others,
-	// this fails, as it should.
+	// The folder of all fleets is removed with the last one. While it still contains
+	// others, Remove fails, as intended.
 	if parent := filepath.Dir(dir); filepath.Base(parent) == fleetsFolder {
 		_ = os.Remove(parent)
 	}
-	out.println("Fleet %s is down, %s is deleted.", state.Name, dir)
+	out.println("Fleet %s is down, and %s is deleted.", state.Name, dir)
 	return nil
 }
 
-// downAfter takes a fleet down when its input closes. The fleet of a name is another
-// one after somebody has taken it down and up again; that one is left alone.
+// downAfter takes a fleet down when its input closes. If the fleet was taken down
+// and started again in the meantime, it is a different fleet and is left alone.
 func downAfter(ctx context.Context, input io.Reader, dir string, out *progress) error {
-	before, err := os.ReadFile(kubeconfigPath(dir, groupKarmada)) // has certificates of its own
+	before, err := os.ReadFile(kubeconfigPath(dir, groupKarmada)) // every fleet has its own certificates
 	if err != nil {
-		return fmt.Errorf("looking at the fleet: %w", err)
+		return fmt.Errorf("reading the identity of the fleet: %w", err)
 	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		_, _ = io.Copy(io.Discard, input) // that it cannot be read is an end as well
+		_, _ = io.Copy(io.Discard, input) // a read error is also an end
 	}()
 	select {
 	case <-closed:
@@ -78,14 +78,14 @@ func downAfter(ctx context.Context, input io.Reader, dir string, out *progress) 
 	}
 	after, err := os.ReadFile(kubeconfigPath(dir, groupKarmada))
 	if err != nil || !bytes.Equal(before, after) {
-		out.println("The fleet in %s is gone already.", dir)
+		out.println("The fleet in %s is already gone.", dir)
 		return nil //nolint:nilerr // there is nothing to take down
 	}
 	return down(ctx, dir, out)
 }
 
-// stopAll ends processes, each after those that need it, so that none logs
-// errors about what ended before it.
+// stopAll stops each process after those that need it, so that none logs errors
+// about a missing dependency.
 func (s *State) stopAll(ctx context.Context, processes []*Process, signal syscall.Signal) error {
 	return inReverse(ctx, processes, func(p *Process) error { return s.stop(p, signal) })
 }

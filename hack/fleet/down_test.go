@@ -24,7 +24,7 @@ import (
 	"testing"
 )
 
-// fleetWithNothing is a fleet of no processes.
+// fleetWithNothing returns the folder of a fleet without processes.
 func fleetWithNothing(t *testing.T) (dir string) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -44,7 +44,7 @@ func TestDownAfterInputCloses(t *testing.T) {
 	reader, writer := io.Pipe()
 	result := make(chan error, 1)
 	go func() { result <- downAfter(t.Context(), reader, dir, newProgress(os.Stdout).silent()) }()
-	if _, err := writer.Write([]byte("still here")); err != nil { // it is read, so it waits
+	if _, err := writer.Write([]byte("still here")); err != nil { // the write returns once downAfter reads, so downAfter is waiting
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(statePath(dir)); err != nil {
@@ -54,11 +54,11 @@ func TestDownAfterInputCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the fleet's folder is there: %v", err)
+		t.Errorf("the fleet's folder still exists: %v", err)
 	}
 }
 
-// One that was brought up anew meanwhile is left alone.
+// A fleet that was started again in the meantime is left alone.
 func TestDownAfterSparesAnotherFleet(t *testing.T) {
 	dir := fleetWithNothing(t)
 	reader, writer := io.Pipe()
@@ -76,14 +76,14 @@ func TestDownAfterSparesAnotherFleet(t *testing.T) {
 	}
 }
 
-// Interrupted, it takes nothing down.
+// If downAfter is interrupted, it takes nothing down.
 func TestDownAfterIsInterrupted(t *testing.T) {
 	dir := fleetWithNothing(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	reader, _ := io.Pipe()
 	if err := downAfter(ctx, reader, dir, newProgress(os.Stdout).silent()); !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("downAfter returned %v", err)
 	}
 	if _, err := os.Stat(statePath(dir)); err != nil {
 		t.Errorf("the fleet went down: %v", err)

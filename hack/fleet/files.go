@@ -26,8 +26,8 @@ import (
 	"time"
 )
 
-// writeFile writes a file whole or not at all, so that a reader never sees
-// half of it. Folders are made as needed.
+// writeFile writes a file atomically, so that a reader never sees a partial file. It
+// creates folders as needed.
 func writeFile(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -36,7 +36,7 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // of no effect once it is renamed
+	defer func() { _ = os.Remove(temp.Name()) }() // has no effect after the rename
 	_, err = temp.Write(data)
 	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -44,7 +44,7 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	return os.Rename(temp.Name(), path)
 }
 
-// fileLock is held by one process at a time and ends with it.
+// fileLock is held by one process at a time. It is released when the process ends.
 type fileLock struct{ file *os.File }
 
 // lockDir waits for the lock on a folder, which must exist.
@@ -52,7 +52,7 @@ func lockDir(ctx context.Context, path string) (*fileLock, error) {
 	return lock(ctx, path, func() (*os.File, error) { return os.Open(path) })
 }
 
-// lockFile waits for the lock on a file, which is made if there is none.
+// lockFile waits for the lock on a file, which is created if it does not exist.
 func lockFile(ctx context.Context, path string) (*fileLock, error) {
 	return lock(ctx, path, func() (*os.File, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -72,7 +72,7 @@ func lock(ctx context.Context, path string, open func() (*os.File, error)) (*fil
 			_ = file.Close()
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
-		// Who held the lock before may have deleted what was locked.
+		// The previous holder may have deleted the locked file.
 		locked, err := file.Stat()
 		if err == nil {
 			if now, err := os.Stat(path); err == nil && os.SameFile(locked, now) {
@@ -83,7 +83,7 @@ func lock(ctx context.Context, path string, open func() (*os.File, error)) (*fil
 	}
 }
 
-// flock asks again and again rather than block, so that Ctrl-C is heard.
+// flock polls instead of blocking, so that Ctrl-C works.
 func flock(ctx context.Context, file *os.File) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()

@@ -23,16 +23,16 @@ import (
 	"sync"
 )
 
-// task is a piece of work that waits for others.
+// task is a piece of work that may depend on others.
 type task struct {
 	name  string
 	needs []string
 	run   func(context.Context) error
 }
 
-// runTasks runs tasks in parallel, each after those it needs. Needs that are
-// no task of the set count as met. The first failure cancels the
-// rest, and is what is returned.
+// runTasks runs tasks in parallel, each after the tasks that it needs. A need that
+// is not in the list counts as met. The first failure cancels the rest and is
+// returned.
 func runTasks(ctx context.Context, tasks []task) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -64,8 +64,8 @@ func runTasks(ctx context.Context, tasks []task) error {
 	return context.Cause(ctx)
 }
 
-// inReverse makes tasks that undo: each comes after those that need it, and
-// fails alone, so that one stubborn process does not keep the others alive.
+// inReverse calls run for each process after the processes that need it. A failure
+// does not stop the others, so that one stuck process does not keep them running.
 func inReverse(ctx context.Context, processes []*Process, run func(*Process) error) error {
 	var mu sync.Mutex
 	var errs []error
@@ -85,7 +85,7 @@ func inReverse(ctx context.Context, processes []*Process, run func(*Process) err
 			}
 		}
 	}
-	// Undoing is finished even when the user is impatient.
+	// Finish the cleanup even if the user presses Ctrl-C.
 	err := runTasks(context.WithoutCancel(ctx), tasks)
 	return errors.Join(append(errs, err)...)
 }

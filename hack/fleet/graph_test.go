@@ -24,7 +24,7 @@ import (
 	"testing"
 )
 
-// recorder notes the order in which things happen.
+// recorder records the order in which tasks run.
 type recorder struct {
 	mu    sync.Mutex
 	order []string
@@ -65,7 +65,7 @@ func TestRunTasksStopsAtTheFirstFailure(t *testing.T) {
 	}
 }
 
-func TestInReverseGoesOnAfterFailures(t *testing.T) {
+func TestInReverseContinuesAfterFailures(t *testing.T) {
 	processes := []*Process{
 		{Name: "etcd"},
 		{Name: "apiserver", Needs: []string{"etcd"}},

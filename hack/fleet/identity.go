@@ -25,23 +25,22 @@ import (
 	"strings"
 )
 
-// Identity tells one process from every other that ever ran on the machine: a
-// process id alone is used again and again.
+// Identity distinguishes a process from every other process that has ever run on the
+// machine. A process ID alone is reused.
 type Identity struct {
 	PID int `json:"pid"`
-	// StartTime is in clock ticks since the machine's boot, field 22 of
-	// /proc/<pid>/stat; BootID names that boot.
+	// StartTime is in clock ticks since boot: field 22 of /proc/<pid>/stat. BootID
+	// identifies the boot.
 	StartTime uint64 `json:"startTime"`
 	BootID    string `json:"bootID"`
 }
 
-// procfs reads the kernel's account of processes; its root is a test's to
-// change.
+// procfs reads process information from the kernel. Tests can change the root.
 type procfs struct{ root string }
 
 var proc = procfs{root: "/proc"}
 
-// identify reads who runs under a process id now.
+// identify returns the identity of the process that currently has a process ID.
 func (fs procfs) identify(pid int) (*Identity, error) {
 	boot, err := os.ReadFile(fs.root + "/sys/kernel/random/boot_id")
 	if err != nil {
@@ -56,12 +55,12 @@ func (fs procfs) identify(pid int) (*Identity, error) {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
 	if state == 'Z' || state == 'X' {
-		return nil, os.ErrProcessDone // dead, though its parent has not looked yet
+		return nil, os.ErrProcessDone // dead, but its parent has not waited for it yet
 	}
 	return &Identity{PID: pid, StartTime: startTime, BootID: strings.TrimSpace(string(boot))}, nil
 }
 
-// runs tells whether the very process that id was read from still runs.
+// runs reports whether the process with this identity is still running.
 func (fs procfs) runs(id *Identity) bool {
 	if id == nil {
 		return false
@@ -70,12 +69,12 @@ func (fs procfs) runs(id *Identity) bool {
 	return err == nil && *now == *id
 }
 
-// signal sends a signal to the process, or returns os.ErrProcessDone when it
-// is gone, even if another process has its id by now.
+// signal sends a signal to the process. It returns os.ErrProcessDone if the process
+// is gone, even if another process has its ID now.
 func (fs procfs) signal(id *Identity, signal os.Signal) error {
-	// On Linux the handle stands for the process, not for its id. It is taken
-	// before the look at the start time: if the process ends in between, the
-	// signal fails instead of reaching whoever comes next.
+	// On Linux, the handle refers to the process, not to its ID. It is opened before
+	// the start time is checked: if the process ends in between, the signal fails and
+	// does not reach a process that reuses the ID.
 	process, err := os.FindProcess(id.PID)
 	if err != nil {
 		return err
@@ -87,16 +86,16 @@ func (fs procfs) signal(id *Identity, signal os.Signal) error {
 	return process.Signal(signal)
 }
 
-// parseStat reads the state and the start time from /proc/<pid>/stat. The
-// second field, the program's name, may hold blanks and brackets, so the rest
-// is counted from the last closing bracket.
+// parseStat extracts the state and the start time from /proc/<pid>/stat. The second
+// field, the program's name, may contain spaces and parentheses, so fields are
+// counted from the last closing parenthesis.
 func parseStat(stat []byte) (state byte, startTime uint64, err error) {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
 		return 0, 0, errors.New("stat has no program name")
 	}
 	fields := strings.Fields(string(stat[end+1:]))
-	const stateField, startTimeField = 0, 22 - 3 // the first one left is field 3
+	const stateField, startTimeField = 0, 22 - 3 // the first remaining field is field 3
 	if len(fields) <= startTimeField {
 		return 0, 0, errors.New("stat is too short")
 	}

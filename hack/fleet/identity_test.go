@@ -27,7 +27,7 @@ import (
 	"testing"
 )
 
-// fakeProc is a /proc in which the given processes run.
+// fakeProc returns a /proc in which the given processes run.
 func fakeProc(t *testing.T, boot string, stats map[int]string) procfs {
 	t.Helper()
 	root := t.TempDir()
@@ -43,12 +43,12 @@ func fakeProc(t *testing.T, boot string, stats map[int]string) procfs {
 	return procfs{root: root}
 }
 
-// stat is a line of /proc/<pid>/stat with the fields that matter.
+// stat returns a line of /proc/<pid>/stat with the fields that matter.
 func stat(pid int, name, state string, startTime int) string {
 	return fmt.Sprintf("%d (%s) %s %s%d 0 0\n", pid, name, state, strings.Repeat("0 ", 18), startTime)
 }
 
-func TestRunsKnowsAProcessByMoreThanItsID(t *testing.T) {
+func TestRunsComparesMoreThanTheProcessID(t *testing.T) {
 	fs := fakeProc(t, "boot-1", map[int]string{
 		10: stat(10, "etcd", "S", 5000),
 		11: stat(11, "a (strange) name", "R", 6000),
@@ -61,12 +61,12 @@ func TestRunsKnowsAProcessByMoreThanItsID(t *testing.T) {
 		want bool
 	}{
 		{"the same process", &Identity{PID: 10, StartTime: 5000, BootID: "boot-1"}, true},
-		{"a name with blanks and brackets", &Identity{PID: 11, StartTime: 6000, BootID: "boot-1"}, true},
-		{"another process with that id", &Identity{PID: 10, StartTime: 4999, BootID: "boot-1"}, false},
+		{"a name with spaces and parentheses", &Identity{PID: 11, StartTime: 6000, BootID: "boot-1"}, true},
+		{"another process with the same ID", &Identity{PID: 10, StartTime: 4999, BootID: "boot-1"}, false},
 		{"the same ticks after another boot", &Identity{PID: 10, StartTime: 5000, BootID: "boot-0"}, false},
 		{"a zombie", &Identity{PID: 12, StartTime: 7000, BootID: "boot-1"}, false},
 		{"an unreadable stat", &Identity{PID: 13, StartTime: 1, BootID: "boot-1"}, false},
-		{"nobody", &Identity{PID: 14, StartTime: 1, BootID: "boot-1"}, false},
+		{"no such process", &Identity{PID: 14, StartTime: 1, BootID: "boot-1"}, false},
 		{"never started", nil, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRunsKnowsAProcessByMoreThanItsID(t *testing.T) {
 	}
 }
 
-// sleeper is a process of this test that would sleep for long.
+// sleeper starts a process that sleeps for a long time.
 func sleeper(t *testing.T) (id *Identity, ended <-chan error) {
 	t.Helper()
 	cmd := exec.Command("sleep", "300")
@@ -105,7 +105,7 @@ func TestSignalSparesAProcessWithAnotherStartTime(t *testing.T) {
 		}
 	}
 	if !proc.runs(id) {
-		t.Error("the process with the reused id was killed")
+		t.Error("the process that reuses the ID was killed")
 	}
 }
 
@@ -114,7 +114,7 @@ func TestStop(t *testing.T) {
 		p := &Process{Name: "sleeper", Identity: id}
 		return &State{Dir: t.TempDir(), Processes: []*Process{p}}, p
 	}
-	t.Run("ends its own process", func(t *testing.T) {
+	t.Run("stops its own process", func(t *testing.T) {
 		id, ended := sleeper(t)
 		state, p := newFleet(id)
 		if err := state.stop(p, syscall.SIGTERM); err != nil {
@@ -128,20 +128,20 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.Identity != nil || saved.Processes[0].Identity != nil {
-			t.Error("the identity of the stopped process is still known")
+			t.Error("the identity of the stopped process is still recorded")
 		}
 	})
-	t.Run("spares a stranger with the same id", func(t *testing.T) {
+	t.Run("spares a stranger with the same ID", func(t *testing.T) {
 		id, _ := sleeper(t)
 		state, p := newFleet(&Identity{PID: id.PID, StartTime: id.StartTime - 1, BootID: id.BootID})
 		if err := state.stop(p, syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		if !proc.runs(id) {
-			t.Error("the stranger was ended")
+			t.Error("the stranger was stopped")
 		}
 	})
-	t.Run("does nothing twice", func(t *testing.T) {
+	t.Run("does nothing for a stopped process", func(t *testing.T) {
 		state, p := newFleet(nil)
 		if err := state.stop(p, syscall.SIGTERM); err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ import (
 
 const systemNamespace = "karmada-system"
 
-// karmadaTasks install into the Karmada API server what is not a process.
+// karmadaTasks returns the tasks that install objects into the Karmada API server.
 func (s *State) karmadaTasks() []task {
 	return []task{
 		{name: stepCRDs, needs: []string{karmadaContext}, run: s.installCRDs},
@@ -40,8 +40,8 @@ func (s *State) karmadaTasks() []task {
 	}
 }
 
-// installCRDs installs Karmada's CRDs and roles, with the conversion webhooks
-// that belong to them.
+// installCRDs installs Karmada's CRDs with their conversion webhooks, and Karmada's
+// roles.
 func (s *State) installCRDs(ctx context.Context) error {
 	client, err := s.client(groupKarmada)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *State) installCRDs(ctx context.Context) error {
 	return runTasks(ctx, tasks)
 }
 
-// installClusterAPI makes the Karmada API server pass cluster.karmada.io on to
-// karmada-aggregated-apiserver, and waits until it does.
+// installClusterAPI makes the Karmada API server forward requests for
+// cluster.karmada.io to karmada-aggregated-apiserver, and waits until it does.
 func (s *State) installClusterAPI(ctx context.Context) error {
 	client, err := s.client(groupKarmada)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *State) installClusterAPI(ctx context.Context) error {
 	if err := awaitCondition(ctx, client, apiServices, "v1alpha1.cluster.karmada.io", "Available"); err != nil {
 		return err
 	}
-	// Available comes a little before requests are passed on.
+	// The APIService is Available shortly before requests are forwarded.
 	return poll(ctx, func(ctx context.Context) (bool, error) {
 		_, err := client.Resource(clusters).List(ctx, metav1.ListOptions{})
 		return err == nil, nil
@@ -139,8 +139,8 @@ func (s *State) installWebhooks(ctx context.Context) error {
 	return apply(ctx, client, configurations...)
 }
 
-// manifests reads Karmada's own manifests, in which karmada-webhook is a
-// Service, and puts this fleet's address in its place.
+// manifests reads Karmada's own manifests. They refer to karmada-webhook as a
+// Service, which is replaced with this fleet's address.
 func (s *State) manifests(paths ...string) ([]*unstructured.Unstructured, error) {
 	ca, err := s.caBundle()
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *State) manifests(paths ...string) ([]*unstructured.Unstructured, error)
 	return objects, nil
 }
 
-// caBundle is Karmada's CA as API objects want it.
+// caBundle returns Karmada's CA in the encoding that API objects use.
 func (s *State) caBundle() (string, error) {
 	ca, err := os.ReadFile(filepath.Join(s.Dir, "pki", groupKarmada, "ca.crt"))
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *State) caBundle() (string, error) {
 	return base64.StdEncoding.EncodeToString(ca), nil
 }
 
-// object is an API object with a spec, or without one.
+// object returns an API object. A nil spec is left out.
 func object(apiVersion, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	metadata := map[string]any{"name": name}
 	if namespace != "" {

@@ -25,8 +25,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeKubeconfig makes the admin kubeconfig of a control plane, with the
-// certificates inside, so that the file can be used from anywhere.
+// writeKubeconfig writes the admin kubeconfig of a control plane. It embeds the
+// certificates, so that the file works in any folder.
 func writeKubeconfig(path, pki, context string, port int) error {
 	var files [3][]byte
 	for i, name := range []string{"ca.crt", "admin.crt", "admin.key"} {

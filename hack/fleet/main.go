@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command fleet runs a real Karmada fleet on one machine, without containers:
-// see README.md.
+// Command fleet runs a real Karmada fleet on one machine, without containers. See
+// README.md.
 package main
 
 import (
@@ -36,7 +36,8 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// Whoever reads the output may go away; the fleet is looked after all the same.
+	// The reader of the output may go away, but the fleet must still be handled
+	// properly.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return newCommand().ExecuteContext(ctx)
 }

@@ -33,13 +33,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// nodesPerMember is enough for a Deployment to spread.
+// nodesPerMember is enough to spread a Deployment.
 const nodesPerMember = 2
 
-// forcedWait is how long a forced unjoin lets Karmada try to clean up first.
+// forcedWait is how long a forced unjoin waits for Karmada's own cleanup.
 const forcedWait = 10 * time.Second
 
-// memberTasks give a member its nodes and register it with Karmada.
+// memberTasks returns the tasks that create a member's nodes and register it with
+// Karmada.
 func (s *State) memberTasks(m Member) []task {
 	registered := []string{stepClusterAPI, stepCRDs, programKarmadaControllerManager}
 	if m.Mode == Pull {
@@ -58,10 +59,10 @@ func (s *State) memberTasks(m Member) []task {
 	}
 }
 
-// karmadaNamespace is where Karmada keeps what it needs on a member.
+// karmadaNamespace is the namespace in which Karmada keeps its objects on a member.
 const karmadaNamespace = "karmada-cluster"
 
-// hostTasks give the host cluster its nodes.
+// hostTasks returns the task that creates the host cluster's nodes.
 func (s *State) hostTasks() []task {
 	if !s.Host {
 		return nil
@@ -71,7 +72,7 @@ func (s *State) hostTasks() []task {
 	}}}
 }
 
-// addNodes makes nodes that kwok plays the kubelets of. They have room for
+// addNodes creates nodes whose kubelets are simulated by kwok. They have room for
 // every Pod.
 func (s *State) addNodes(ctx context.Context, cluster string) error {
 	client, err := s.client(cluster)
@@ -95,8 +96,9 @@ func (s *State) addNodes(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// register makes a member known to Karmada, unless it is, and waits until
-// Karmada calls it Ready. A pull member's agent registers it by itself.
+// register registers a member with Karmada, unless it already is, and waits until
+// Karmada reports it as Ready. The agent of a pull member registers the member
+// itself.
 func (s *State) register(ctx context.Context, m Member) error {
 	client, err := s.client(groupKarmada)
 	if err != nil {
@@ -110,9 +112,9 @@ func (s *State) register(ctx context.Context, m Member) error {
 	return awaitCondition(ctx, client, clusters, m.Name, "Ready")
 }
 
-// awaitLeft waits until what Karmada had on a member is gone. An agent that is
-// started before ends, because it cannot make a thing in a namespace that is
-// being deleted.
+// awaitLeft waits until Karmada's namespace on a member is no longer being deleted.
+// An agent that starts before then exits, because it cannot create objects in a
+// terminating namespace.
 func (s *State) awaitLeft(ctx context.Context, m Member) error {
 	client, err := s.client(m.Name)
 	if err != nil {
@@ -123,13 +125,13 @@ func (s *State) awaitLeft(ctx context.Context, m Member) error {
 		return apierrors.IsNotFound(err) || err == nil && namespace.GetDeletionTimestamp() == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for %s to be rid of namespace %s: %w", m.Name, karmadaNamespace, err)
+		return fmt.Errorf("waiting for the deletion of the namespace on %s: %s: %w", m.Name, karmadaNamespace, err)
 	}
 	return nil
 }
 
-// karmadactlJoin tries until it works: the cluster API may take a moment more,
-// and so may a Cluster of the same name that is being deleted.
+// karmadactlJoin retries until it succeeds: the cluster API may not be ready yet, or
+// a Cluster of the same name may still be terminating.
 func (s *State) karmadactlJoin(ctx context.Context, client dynamic.Interface, m Member) error {
 	var last error
 	err := poll(ctx, func(ctx context.Context) (bool, error) {
@@ -151,8 +153,8 @@ func (s *State) karmadactlJoin(ctx context.Context, client dynamic.Interface, m 
 	return nil
 }
 
-// unregister takes a member out of Karmada. With force, whatever Karmada wants
-// to clean up on a member that it cannot reach is left there.
+// unregister removes a member from Karmada. With force, it succeeds even if Karmada
+// cannot clean up a member that it cannot reach.
 func (s *State) unregister(ctx context.Context, m Member, force bool) error {
 	client, err := s.client(groupKarmada)
 	if err != nil {
@@ -181,14 +183,14 @@ func (s *State) unjoinArgs(m Member) []string {
 	return []string{"unjoin", m.Name, "--kubeconfig=" + s.kubeconfig(groupKarmada), "--karmada-context=" + karmadaContext}
 }
 
-// filesOfRegister are what `karmadactl unregister` deletes on the machine it
-// runs on, which it takes for the member's.
+// filesOfRegister are files that `karmadactl unregister` deletes on the local
+// machine, because it assumes that it runs on the member.
 var filesOfRegister = []string{"/etc/karmada/karmada-agent.conf", "/etc/karmada/pki/ca.crt"}
 
 func (s *State) karmadactlUnregister(ctx context.Context, m Member) error {
 	for _, path := range filesOfRegister {
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("unregistering %s: `karmadactl unregister` would delete %s, which is no file of this fleet; `fleet unjoin --force %s` does without it", m.Name, path, m.Name)
+			return fmt.Errorf("unregistering %s: `karmadactl unregister` would delete %s, which does not belong to this fleet; `fleet unjoin --force %s` works without it", m.Name, path, m.Name)
 		}
 	}
 	return s.karmadactl(ctx, "unregister", m.Name,
@@ -196,8 +198,8 @@ func (s *State) karmadactlUnregister(ctx context.Context, m Member) error {
 		"--cluster-kubeconfig="+s.kubeconfig(m.Name), "--cluster-context="+m.Name)
 }
 
-// forgetPullMember does for a pull member what `karmadactl unjoin --force` does
-// for a push member, and refuses for a pull member.
+// forgetPullMember does for a pull member what `karmadactl unjoin --force` does for
+// a push member. karmadactl itself refuses to do it for pull members.
 func (s *State) forgetPullMember(ctx context.Context, client dynamic.Interface, m Member) error {
 	err := client.Resource(clusters).Delete(ctx, m.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -236,7 +238,7 @@ func dropFinalizers(ctx context.Context, client dynamic.Interface, gvr schema.Gr
 	return nil
 }
 
-// karmadactl runs Karmada's own command line client.
+// karmadactl runs Karmada's command-line client.
 func (s *State) karmadactl(ctx context.Context, args ...string) error {
 	output, err := s.command(ctx, programKarmadactl, args...).CombinedOutput()
 	if err != nil {

@@ -32,22 +32,22 @@ import (
 	"time"
 )
 
-// validity is far longer than any fleet lives.
+// validity is much longer than any fleet lives.
 const validity = 365 * 24 * time.Hour
 
 // aggregatedService is the Service through which the Karmada API server reaches
-// karmada-aggregated-apiserver; the certificate must bear its name.
+// karmada-aggregated-apiserver. The certificate must contain its name.
 const aggregatedService = "karmada-aggregated-apiserver"
 
-// certificateAuthority signs the certificates of one control plane. Each has
-// its own, so that a credential of one is worth nothing to another.
+// certificateAuthority signs the certificates of one control plane. Each control
+// plane has its own, so that a credential of one is useless for another.
 type certificateAuthority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// writePKI makes all keys and certificates of a control plane.
+// writePKI creates all keys and certificates of a control plane.
 func writePKI(dir string) error {
 	ca, err := newCA(dir, "ca")
 	if err != nil {
@@ -94,7 +94,7 @@ func newCA(dir, name string) (*certificateAuthority, error) {
 	return ca, ca.sign(name, ca.cert, key)
 }
 
-// issue writes a key and a certificate with the given subject and usage.
+// issue creates a key and a certificate with the given subject and usage.
 func (ca *certificateAuthority) issue(name string, template x509.Certificate) error {
 	key, err := newKey()
 	if err != nil {
@@ -110,7 +110,7 @@ func (ca *certificateAuthority) sign(name string, template *x509.Certificate, ke
 		return fmt.Errorf("making the certificate %s: %w", name, err)
 	}
 	template.SerialNumber = serial
-	template.NotBefore = time.Now().Add(-time.Minute) // for clocks that are set back a little
+	template.NotBefore = time.Now().Add(-time.Minute) // for clocks that are set back slightly
 	template.NotAfter = template.NotBefore.Add(validity)
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
 	if err != nil {
@@ -122,8 +122,8 @@ func (ca *certificateAuthority) sign(name string, template *x509.Certificate, ke
 	return writeKey(filepath.Join(ca.dir, name+".key"), key)
 }
 
-// writeServiceAccountKeys makes the pair that service account tokens are
-// signed and verified with.
+// writeServiceAccountKeys creates the key pair with which service account tokens are
+// signed and verified.
 func writeServiceAccountKeys(dir string) error {
 	key, err := newKey()
 	if err != nil {

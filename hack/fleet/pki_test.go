@@ -28,8 +28,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A server with the certificates of one control plane is ready for who knows
-// its CA, and for nobody else.
+// A server with the certificates of one control plane is ready only for a client
+// that trusts its CA.
 func TestReadyCheckVerifiesTheServer(t *testing.T) {
 	dir := t.TempDir()
 	for _, plane := range []string{"one", "two"} {

@@ -30,12 +30,12 @@ import (
 	"strings"
 )
 
-// loopback is the only address anything in a fleet listens on.
+// loopback is the only address that a fleet listens on.
 const loopback = "127.0.0.1"
 
-// Ports are taken below the range that Linux hands out to outgoing connections
-// by default (32768 and up): a port in that range could be in use when a
-// process that was stopped wants it back.
+// Ports are chosen below the range that Linux uses for outgoing connections by
+// default (32768 and up). A port in that range could be in use when a stopped
+// process needs it again.
 const (
 	firstPort = 20000
 	lastPort  = 32767
@@ -47,7 +47,7 @@ func httpURL(port int, path string) string { return "http://" + address(port) + 
 
 func httpsURL(port int, path string) string { return "https://" + address(port) + path }
 
-// choosePorts finds n ports that are free now and in no set of taken ones.
+// choosePorts chooses n ports that are free and not taken.
 func choosePorts(n int, taken map[int]bool, isFree func(int) bool) ([]int, error) {
 	ports := make([]int, 0, n)
 	for _, offset := range rand.Perm(lastPort - firstPort + 1) {
@@ -73,9 +73,8 @@ func portIsFree(port int) bool {
 	return listener.Close() == nil
 }
 
-// registry is a file that lists the folders of the user's fleets, so that a
-// new fleet keeps clear of the ports of one whose processes are stopped or
-// about to start.
+// registry is a file that lists the folders of the user's fleets. A new fleet uses
+// it to avoid the ports of fleets whose processes are stopped or about to start.
 type registry struct{ path string }
 
 func openRegistry() (registry, error) {
@@ -86,8 +85,8 @@ func openRegistry() (registry, error) {
 	return registry{path: filepath.Join(cache, "fleets")}, nil
 }
 
-// update locks the registry, hands the folders in it to change, and writes
-// back what change returns.
+// update locks the registry, passes its folders to change, and writes back what
+// change returns.
 func (r registry) update(ctx context.Context, change func(dirs []string) ([]string, error)) error {
 	lock, err := lockFile(ctx, r.path+".lock")
 	if err != nil {
@@ -105,8 +104,8 @@ func (r registry) update(ctx context.Context, change func(dirs []string) ([]stri
 	return writeFile(r.path, []byte(strings.Join(dirs, "\n")+"\n"), 0o644)
 }
 
-// add lays out a new fleet on ports that no other fleet has, and enters its
-// folder. create is called with the registry locked and must save the fleet.
+// add creates a new fleet on ports that no other fleet uses, and registers its
+// folder. It calls create with the registry locked, and create must save the fleet.
 func (r registry) add(ctx context.Context, dir string, create func(taken map[int]bool) error) error {
 	return r.update(ctx, func(dirs []string) ([]string, error) {
 		taken := map[int]bool{}
@@ -114,7 +113,7 @@ func (r registry) add(ctx context.Context, dir string, create func(taken map[int
 		for _, other := range dirs {
 			state, err := loadState(other)
 			if err != nil || other == dir {
-				continue // gone without `fleet down`: forget it
+				continue // gone without `fleet down`: drop it
 			}
 			known = append(known, other)
 			for _, port := range state.ports() {
@@ -125,7 +124,7 @@ func (r registry) add(ctx context.Context, dir string, create func(taken map[int
 	})
 }
 
-// remove forgets a fleet.
+// remove drops a fleet from the registry.
 func (r registry) remove(ctx context.Context, dir string) error {
 	return r.update(ctx, func(dirs []string) ([]string, error) {
 		return slices.DeleteFunc(dirs, func(d string) bool { return d == dir }), nil

@@ -33,7 +33,7 @@ func TestChoosePorts(t *testing.T) {
 		}
 		for _, port := range ports {
 			if taken[port] || busy(port) || port < firstPort || port > lastPort {
-				t.Errorf("port %d was not to be had", port)
+				t.Errorf("port %d was not available", port)
 			}
 			taken[port] = true
 		}
@@ -52,13 +52,13 @@ func TestPortIsFree(t *testing.T) {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	if portIsFree(port) {
-		t.Errorf("port %d has a listener and is called free", port)
+		t.Errorf("port %d has a listener, but is reported as free", port)
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if !portIsFree(port) {
-		t.Errorf("port %d has no listener and is called busy", port)
+		t.Errorf("port %d has no listener, but is reported as busy", port)
 	}
 }
 
@@ -84,18 +84,18 @@ func TestRegistryKeepsFleetsApart(t *testing.T) {
 	}
 	one, seen := add("one")
 	if len(seen) != 0 {
-		t.Errorf("the first fleet finds %d ports taken", len(seen))
+		t.Errorf("%d ports are taken for the first fleet, want 0", len(seen))
 	}
 	two, seen := add("two")
 	for _, port := range one.ports() {
 		if !seen[port] || slices.Contains(two.ports(), port) {
-			t.Errorf("port %d is not kept for the first fleet", port)
+			t.Errorf("port %d is not reserved for the first fleet", port)
 		}
 	}
 	if err := fleets.remove(t.Context(), one.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, seen = add("three"); len(seen) != len(two.ports()) {
-		t.Errorf("%d ports are taken, want those of the one fleet that is left, %d", len(seen), len(two.ports()))
+		t.Errorf("%d ports are taken, want %d, those of the only remaining fleet", len(seen), len(two.ports()))
 	}
 }

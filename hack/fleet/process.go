@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// pollInterval is how often a condition that cannot be watched is looked at.
+	// pollInterval is how often a condition that cannot be watched is checked.
 	pollInterval = 50 * time.Millisecond
-	// readyTimeout is for a process to become ready on a busy machine.
+	// readyTimeout is how long a process may take to become ready on a busy machine.
 	readyTimeout = 2 * time.Minute
-	// stopTimeout is how long a process may take to end by itself.
+	// stopTimeout is how long a process may take to exit after a signal.
 	stopTimeout = 10 * time.Second
 )
 
-// processError says which process failed, and what its log has to say.
+// processError names the process that failed and contains the end of its log.
 type processError struct {
 	name string
 	log  string
@@ -54,7 +54,7 @@ func failed(p *Process, err error) error {
 	return &processError{name: p.Name, log: p.Log, tail: tail(p.Log, 20), err: err}
 }
 
-// start runs a process that is not running and waits until it is ready.
+// start starts a process that is not running and waits until it is ready.
 func (s *State) start(ctx context.Context, p *Process) error {
 	exited, err := s.launch(ctx, p)
 	if err != nil {
@@ -66,8 +66,8 @@ func (s *State) start(ctx context.Context, p *Process) error {
 	return nil
 }
 
-// launch starts a process in a session of its own, so that it outlives this
-// program and its terminal. The channel tells when and how it ended.
+// launch starts a process in its own session, so that it outlives this program and
+// its terminal. The channel receives the result when the process ends.
 func (s *State) launch(ctx context.Context, p *Process) (<-chan error, error) {
 	if err := os.MkdirAll(filepath.Dir(p.Log), 0o755); err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (s *State) launch(ctx context.Context, p *Process) (<-chan error, error) {
 	return exited, nil
 }
 
-// command is a program of the fleet in a small environment of its own: neither
-// a kubeconfig nor a cache of the user has a part in a fleet.
+// command returns a command for a program of the fleet. Its environment is minimal:
+// the user's kubeconfigs and caches must not affect a fleet.
 func (s *State) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.program(program), args...)
 	cmd.Dir = s.Dir
@@ -107,8 +107,8 @@ func (s *State) command(ctx context.Context, program string, args ...string) *ex
 	return cmd
 }
 
-// awaitReady waits until a process answers that it is ready. It gives up at
-// once when the process ends.
+// awaitReady waits until a process reports that it is ready. It fails immediately if
+// the process ends.
 func awaitReady(ctx context.Context, p *Process, exited <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -125,7 +125,7 @@ func awaitReady(ctx context.Context, p *Process, exited <-chan error) error {
 		}
 		select {
 		case err := <-exited:
-			return fmt.Errorf("ended before it was ready: %s", exitReason(err))
+			return fmt.Errorf("exited before it was ready: %s", exitReason(err))
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return fmt.Errorf("not ready after %s: %w", readyTimeout, notReady)
@@ -143,9 +143,8 @@ func exitReason(err error) string {
 	return err.Error()
 }
 
-// stop ends a process: it is asked with the given signal, and killed when it
-// does not listen. One that is gone, or whose id now belongs to somebody else,
-// is left alone.
+// stop ends a process with the given signal, and kills it if that does not help. A
+// process that is gone, or whose ID now belongs to another process, is left alone.
 func (s *State) stop(p *Process, signal syscall.Signal) error {
 	if p.Identity == nil {
 		return nil
@@ -159,10 +158,10 @@ func (s *State) stop(p *Process, signal syscall.Signal) error {
 			return s.setIdentity(p, nil)
 		}
 	}
-	return fmt.Errorf("%s: process %d does not end", p.Name, p.Identity.PID)
+	return fmt.Errorf("%s: process %d does not exit", p.Name, p.Identity.PID)
 }
 
-// awaitEnd tells whether a process ends within stopTimeout.
+// awaitEnd reports whether a process ends within stopTimeout.
 func awaitEnd(id *Identity) bool {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

@@ -24,15 +24,15 @@ import (
 	"time"
 )
 
-// progress tells a person what is going on: on a terminal by a line that
-// changes, elsewhere by a line now and then.
+// progress prints what the program is doing: on a terminal as a line that is
+// updated, otherwise as occasional lines.
 type progress struct {
 	out      io.Writer
 	terminal bool
 	started  time.Time
 
 	mu   sync.Mutex
-	note string // the changing part of a spinning line
+	note string // the changing part of the current line
 }
 
 func newProgress(out *os.File) *progress {
@@ -44,7 +44,7 @@ func newProgress(out *os.File) *progress {
 	}
 }
 
-// silent is a progress that nobody sees.
+// silent returns a progress that prints nothing.
 func (p *progress) silent() *progress {
 	return &progress{out: io.Discard, started: p.started}
 }
@@ -55,20 +55,20 @@ func (p *progress) println(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// step says that something is done, and when it was.
+// step prints a finished step with the elapsed time.
 func (p *progress) step(format string, args ...any) {
 	p.println("  %5.1fs  %s", time.Since(p.started).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// detail changes what a spinning line says.
+// detail changes the text after the current line.
 func (p *progress) detail(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.note = ": " + fmt.Sprintf(format, args...)
 }
 
-// spin shows something that takes long, with the time it has taken, until the
-// returned function is called.
+// spin shows a long-running step with the elapsed time until the returned function
+// is called.
 func (p *progress) spin(format string, args ...any) (done func()) {
 	what := fmt.Sprintf(format, args...)
 	begin := time.Now()
@@ -84,7 +84,7 @@ func (p *progress) spin(format string, args ...any) (done func()) {
 		defer p.mu.Unlock()
 		line := fmt.Sprintf("  %5s  %s%s", time.Since(begin).Round(time.Second), what, p.note)
 		if p.terminal {
-			line = fmt.Sprintf("%-78s", line) // blanks cover what is left of a longer line
+			line = fmt.Sprintf("%-78s", line) // spaces cover the rest of a longer line
 		}
 		fmt.Fprint(p.out, line, end)
 	}

@@ -31,7 +31,7 @@ import (
 	"time"
 )
 
-// newReadyCheck makes a function that asks a process once whether it is ready.
+// newReadyCheck returns a function that checks once whether a process is ready.
 func newReadyCheck(p *Process) (func(context.Context) error, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if p.CAFile != "" {
@@ -53,14 +53,14 @@ func newReadyCheck(p *Process) (func(context.Context) error, error) {
 	return func(ctx context.Context) error { return getOK(ctx, client, p.ReadyURL) }, nil
 }
 
-// ping asks a redis server whether it listens to commands.
+// ping checks whether a redis server accepts commands.
 func ping(ctx context.Context, server string, patience time.Duration) error {
 	dialer := net.Dialer{Timeout: patience}
 	connection, err := dialer.DialContext(ctx, "tcp", server)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = connection.Close() }() // it only asked
+	defer func() { _ = connection.Close() }() // nothing was written that could be lost
 	const pong = "+PONG\r\n"
 	answer := make([]byte, len(pong))
 	_, err = connection.Write([]byte("PING\r\n"))
@@ -90,7 +90,7 @@ func getOK(ctx context.Context, client *http.Client, url string) error {
 	return nil
 }
 
-// tail is the last lines of a log file.
+// tail returns the last lines of a log file.
 func tail(path string, lines int) string {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -27,23 +27,24 @@ import (
 	"strings"
 )
 
-// recipe is one `go build`: a module beside this program, and what is made of
-// it. Each is built and kept on its own.
+// recipe describes one `go build`: a module next to this program, and what is built
+// from it. Each recipe is built and cached separately.
 type recipe struct {
-	name     string   // what "fleet build" calls it
-	module   string   // folder below hack/fleet, or beside it
-	packages []string // each becomes a program of its folder's name
-	shows    string   // what the user sees while it is built
+	name     string   // its name in "fleet build"
+	module   string   // folder relative to hack/fleet
+	packages []string // each becomes a program with the name of its folder
+	shows    string   // what the user sees during the build
 	ldflags  []string // -X values
 	patch    patch
-	// links are names by which the module's program is called besides its own.
+	// links are additional names of the module's program.
 	links []string
-	// manifests are files of a module, to be installed into API servers.
+	// manifests are files of the module manifestsOf that are installed into API
+	// servers.
 	manifestsOf string
 	manifests   []string
 }
 
-// patch changes one place in a file of a module, where there is no flag for it.
+// patch changes one place in a file of a module that has no flag for it.
 type patch struct {
 	module, file, old, new string
 }
@@ -53,7 +54,7 @@ const (
 	argoCDModule  = "github.com/argoproj/argo-cd/v3"
 )
 
-// componentsRecipe makes the servers, and the clients that go with them.
+// componentsRecipe builds the servers and their clients.
 var componentsRecipe = recipe{
 	name:     "components",
 	module:   "components",
@@ -72,8 +73,8 @@ var componentsRecipe = recipe{
 		"artifacts/deploy/cluster-proxy-admin-rbac.yaml",
 	},
 	ldflags: []string{
-		// Without them the servers call themselves v0.0.0-master, and
-		// clients that look at the version misjudge them.
+		// Without these, the servers report version v0.0.0-master, which misleads clients
+		// that check the version.
 		"k8s.io/component-base/version.gitVersion={k8s.io/kubernetes}",
 		"k8s.io/component-base/version.gitMajor=1",
 		"k8s.io/component-base/version.gitMinor={k8s.io/kubernetes minor}",
@@ -83,15 +84,15 @@ var componentsRecipe = recipe{
 	},
 }
 
-// kwokRecipe makes kwok with the libraries of the components: with its own, older
-// ones, Kubernetes' libraries would be compiled twice.
+// kwokRecipe builds kwok with the libraries of the components. With kwok's own,
+// older libraries, Kubernetes' libraries would be compiled twice.
 var kwokRecipe = recipe{
 	name:     "kwok",
 	module:   "kwok",
 	packages: []string{"."},
 	shows:    "kwok",
-	// The annotation is only checked and never used, and the constant with its
-	// name is not in the libraries any more.
+	// The annotation is only checked, never used, and the constant with its name no
+	// longer exists in the libraries.
 	patch: patch{
 		module: "sigs.k8s.io/kwok", file: "pkg/utils/informer/informer.go",
 		old: kwokBlueprintCheck, new: "\t\t\t\t\treturn nil\n",
@@ -105,15 +106,15 @@ const kwokBlueprintCheck = `					base64EncodedInitialEventsListBlueprint := meta
 					return nil
 `
 
-// helmRecipe makes the command from the module that has Helm as a library.
+// helmRecipe builds the helm command from the module that uses Helm as a library.
 var helmRecipe = recipe{
 	name:     "helm",
 	module:   "../chart",
 	packages: []string{"helm.sh/helm/v3/cmd/helm"},
 	shows:    "helm",
 	ldflags: []string{
-		// What it says it is, and which Kubernetes charts are rendered for
-		// when there is none to ask.
+		// The version that helm reports, and the Kubernetes version for which it renders
+		// charts without a cluster.
 		"helm.sh/helm/v3/internal/version.version={helm.sh/helm/v3}",
 		"helm.sh/helm/v3/internal/version.metadata=",
 		"helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1",
@@ -123,10 +124,10 @@ var helmRecipe = recipe{
 	},
 }
 
-// fleetRecipes make what every fleet runs.
+// fleetRecipes build what every fleet runs.
 var fleetRecipes = []recipe{componentsRecipe, kwokRecipe}
 
-// argoCDRecipes make what a fleet with Argo CD runs besides.
+// argoCDRecipes build what a fleet with Argo CD runs in addition.
 var argoCDRecipes = []recipe{{
 	name:     "argocd",
 	module:   "argocd",
@@ -136,7 +137,8 @@ var argoCDRecipes = []recipe{{
 		"github.com/argoproj/argo-cd/v3/common.version={github.com/argoproj/argo-cd/v3}",
 		"github.com/argoproj/argo-cd/v3/common.gitTreeState=clean",
 	},
-	// Its metrics are served on every address of the machine, whatever the flags.
+	// Without the patch, the metrics are served on all addresses of the machine,
+	// regardless of the flags.
 	patch: patch{
 		module: argoCDModule, file: "controller/appcontroller.go",
 		old: `"0.0.0.0:%d"`, new: `"` + loopback + `:%d"`,
@@ -146,8 +148,8 @@ var argoCDRecipes = []recipe{{
 	manifests:   []string{"manifests/crds/application-crd.yaml", "manifests/crds/appproject-crd.yaml"},
 }}
 
-// apply copies a module to a folder with the change in it, and returns the
-// go.mod file by which the module in dir is built with the copy.
+// apply copies a module to a folder, patches the copy, and returns a go.mod file
+// with which the module in dir is built with the copy.
 func (p patch) apply(ctx context.Context, dir, to string) (modfile string, err error) {
 	if output, err := goCommand(ctx, dir, "mod", "download", p.module).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("downloading module %s: %w\n%s", p.module, err, output)
@@ -184,12 +186,12 @@ func (p patch) apply(ctx context.Context, dir, to string) (modfile string, err e
 	return modfile, nil
 }
 
-// placeholder stands in an -X value for the version of a module, or for the
-// minor part of it.
+// placeholder matches, in an -X value, a placeholder for the version of a module or
+// for its minor version.
 var placeholder = regexp.MustCompile(`\{([^ }]+)( minor)?\}`)
 
-// linkerFlags fills the versions of the module's requirements into the -X
-// values. Symbols for debuggers are left out: they double the size.
+// linkerFlags inserts module versions into the -X values. It omits debug symbols,
+// which would double the size.
 func (r recipe) linkerFlags(ctx context.Context, dir string) (string, error) {
 	flags := "-s -w"
 	for _, value := range r.ldflags {
@@ -208,7 +210,7 @@ func (r recipe) linkerFlags(ctx context.Context, dir string) (string, error) {
 	return flags, nil
 }
 
-// findRecipes returns recipes by their names; those of a fleet for none.
+// findRecipes returns recipes by name. Without names, it returns those of a fleet.
 func findRecipes(names []string) ([]recipe, error) {
 	if len(names) == 0 {
 		return fleetRecipes, nil

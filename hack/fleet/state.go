@@ -27,28 +27,28 @@ import (
 	"sync"
 )
 
-// State is a fleet as `fleet up` made it, kept in fleet.json of its folder:
-// all that the other commands need.
+// State is a fleet as `fleet up` created it. It is stored as fleet.json in the
+// fleet's folder and contains everything that the other commands need.
 type State struct {
 	Config
 	Dir string `json:"dir"`
-	// Bin holds the programs, Manifests what is installed into Karmada.
+	// Bin is the folder of the programs, and Manifests that of the objects to install.
 	Bin       string `json:"bin"`
 	Manifests string `json:"manifests"`
-	// ArgoCDBuild is there if the fleet has Argo CD.
+	// ArgoCDBuild is set if the fleet has Argo CD.
 	ArgoCDBuild *Build     `json:"argoCDBuild,omitempty"`
 	Processes   []*Process `json:"processes"`
 
-	mu sync.Mutex // guards identities of processes and saving
+	mu sync.Mutex // guards process identities and saving
 }
 
-var errNoFleet = errors.New("no fleet there; start one with `fleet up`")
+var errNoFleet = errors.New("no fleet found; start one with `fleet up`")
 
 func statePath(dir string) string { return filepath.Join(dir, "fleet.json") }
 
-// newState lays out a fleet and saves it. Nothing runs yet.
+// newState lays out a fleet and saves it without starting anything.
 func newState(config Config, dir string, built builds, taken map[int]bool) (*State, error) {
-	// Lay it out once to learn how many ports it takes.
+	// The first layout only counts the ports.
 	count := 0
 	if _, err := topology(config, dir, func() int { count++; return count }); err != nil {
 		return nil, err
@@ -70,12 +70,12 @@ func newState(config Config, dir string, built builds, taken map[int]bool) (*Sta
 	return state, state.save()
 }
 
-// use has the fleet run what was built.
+// use makes the fleet run the given builds.
 func (s *State) use(built builds) {
 	s.Bin, s.Manifests, s.ArgoCDBuild = built.fleet.Bin, built.fleet.Manifests, built.argoCD
 }
 
-// isBuilt tells whether what the fleet runs is still there.
+// isBuilt reports whether the fleet's programs still exist.
 func (s *State) isBuilt() bool {
 	if _, err := os.Stat(s.Bin); err != nil {
 		return false
@@ -102,8 +102,8 @@ func loadState(dir string) (*State, error) {
 	return state, nil
 }
 
-// lockState loads the state of a fleet for a command that changes it; two such
-// commands never run at once. The caller releases the lock.
+// lockState locks and loads the state of a fleet for a command that changes it. Only
+// one such command runs at a time. The caller must release the lock.
 func lockState(ctx context.Context, dir string) (*State, *fileLock, error) {
 	lock, err := lockDir(ctx, dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -131,8 +131,8 @@ func (s *State) save() error {
 	return nil
 }
 
-// setIdentity notes which process of the machine p is, at once, so that it can
-// be found whatever happens to this program next.
+// setIdentity records the identity of p's process and saves it immediately, so that
+// the process can be found even if this program dies.
 func (s *State) setIdentity(p *Process, identity *Identity) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,11 +164,11 @@ func (s *State) member(name string) (*Member, error) {
 	return nil, fmt.Errorf("fleet %s has no member %q, only %s", s.Name, name, formatMembers(s.Members))
 }
 
-// kubeconfig is the admin kubeconfig of Karmada or of a member.
+// kubeconfig returns the path of the admin kubeconfig of Karmada or of a member.
 func (s *State) kubeconfig(plane string) string { return kubeconfigPath(s.Dir, plane) }
 
-// program is where a program is: in one of the fleet's folders, or else it is
-// the machine's own, and found there by its name.
+// program returns the path of a program in one of the fleet's folders, or just the
+// name of a program that the machine provides.
 func (s *State) program(name string) string {
 	switch {
 	case slices.Contains(machinePrograms, name):
@@ -180,7 +180,7 @@ func (s *State) program(name string) string {
 	}
 }
 
-// path is where the fleet's processes find programs that they run.
+// path returns the PATH of the fleet's processes.
 func (s *State) path() string {
 	if !s.ArgoCD {
 		return s.Bin

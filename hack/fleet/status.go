@@ -30,10 +30,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// statusTimeout is how long an answer of a process may take.
+// statusTimeout is how long the checks of all processes may take together, and
+// likewise the list of Clusters.
 const statusTimeout = 3 * time.Second
 
-// status prints what runs and what Karmada thinks of its members.
+// status prints the state of the processes and of Karmada's clusters.
 func status(ctx context.Context, dir string, out io.Writer) error {
 	state, err := loadState(dir)
 	if errors.Is(err, errNoFleet) {
@@ -61,14 +62,14 @@ func status(ctx context.Context, dir string, out io.Writer) error {
 	return table.Flush()
 }
 
-// What a process can be.
+// The states of a process.
 const (
 	running  = "running"
-	notReady = "not ready" // it runs, but does not answer as it should
+	notReady = "not ready" // it is running, but does not respond as expected
 	stopped  = "stopped"
 )
 
-// processStates looks at all processes at once.
+// processStates checks all processes concurrently.
 func (s *State) processStates(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

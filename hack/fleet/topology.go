@@ -24,7 +24,7 @@ import (
 	"strings"
 )
 
-// Programs, by the names `fleet build` gives them.
+// The names of the programs, as `fleet build` creates them.
 const (
 	programEtcd                     = "etcd"
 	programKubeAPIServer            = "kube-apiserver"
@@ -44,24 +44,25 @@ const (
 
 const programRedis = "redis-server"
 
-// machinePrograms are the machine's own, and no part of a build. Argo CD's repo
-// server runs git.
+// machinePrograms are programs that the machine must provide. Argo CD's repo server
+// runs git.
 var machinePrograms = []string{programRedis, "git"}
 
 const (
-	// groupKarmada is the group of the Karmada control plane's processes; a
-	// member's processes are in the group of the member's name.
+	// groupKarmada is the group of the Karmada control plane's processes. The processes
+	// of a member are in the group with the member's name.
 	groupKarmada = "karmada"
-	// groupHost is the group of the host cluster's processes, and its context.
+	// groupHost is the group of the host cluster's processes, and the name of its
+	// context.
 	groupHost = "host"
 	// groupArgoCD is the group of Argo CD's processes.
 	groupArgoCD = "argocd"
-	// karmadaContext is the kubeconfig context of the Karmada API server, the
-	// name that Karmada's own scripts use.
+	// karmadaContext is the kubeconfig context of the Karmada API server. Karmada's own
+	// scripts use the same name.
 	karmadaContext = "karmada-apiserver"
 )
 
-// Steps of the setup that are no processes, but which processes wait for.
+// Setup steps that are not processes, but that processes wait for.
 const (
 	stepCRDs       = "Karmada's CRDs"
 	stepClusterAPI = "Karmada's cluster API"
@@ -69,34 +70,35 @@ const (
 	stepArgoCD     = "Argo CD's CRDs and settings"
 )
 
-// Process is one process of a fleet: what to run and what is known of it.
+// Process is a process of a fleet: how to run it, and its current identity.
 type Process struct {
-	// Name is unique in the fleet; Group is what `fleet stop` and `fleet start`
-	// also take: the member's name, or "karmada".
+	// Name is unique in the fleet. Group is a member's name, "karmada", "host",
+	// "argocd" or "etcd"; `fleet stop` and `fleet start` accept it too.
 	Name    string   `json:"name"`
 	Group   string   `json:"group"`
 	Program string   `json:"program"`
 	Args    []string `json:"args"`
 	Env     []string `json:"env,omitempty"`
-	// Port is the one it serves on, and the one that is asked for readiness.
+	// Port is the port on which the process serves.
 	Port int `json:"port"`
-	// OtherPorts are those for metrics, peers and the like.
+	// OtherPorts are ports for metrics, peers and the like.
 	OtherPorts []int  `json:"otherPorts,omitempty"`
 	Log        string `json:"log"`
-	// ReadyURL answers 200 when the process can do its work, or PONG if it is a
-	// redis one. An https one is verified with CAFile.
+	// ReadyURL returns status 200 when the process is ready. A redis URL answers PONG.
+	// An HTTPS server is verified with CAFile.
 	ReadyURL string `json:"readyURL"`
 	CAFile   string `json:"caFile,omitempty"`
-	// Needs are the processes and steps that come first.
+	// Needs are the processes and steps that must be ready first.
 	Needs []string `json:"needs,omitempty"`
-	// Identity is nil while the process is stopped on purpose or never ran.
+	// Identity is nil if the process was stopped on purpose or never started.
 	Identity *Identity `json:"identity,omitempty"`
 }
 
-// plane is a Kubernetes control plane: Karmada's, or a member's.
+// plane is a Kubernetes control plane: that of Karmada, of the host cluster, or of a
+// member.
 type plane struct {
-	name       string // karmada, or the member's name
-	pki        string // folder of its certificates
+	name       string // karmada, host, or the member's name
+	pki        string // the folder of its certificates
 	kubeconfig string
 	port       int // of its API server
 	etcd       int
@@ -104,7 +106,7 @@ type plane struct {
 
 func (p plane) file(name string) string { return filepath.Join(p.pki, name) }
 
-// apiServer is the name of the plane's API server process.
+// apiServer returns the name of the plane's API server process.
 func (p plane) apiServer() string {
 	if p.name == groupKarmada {
 		return karmadaContext
@@ -114,7 +116,7 @@ func (p plane) apiServer() string {
 
 func (p plane) controllerManager() string { return p.name + "-" + programKubeControllerManager }
 
-// topology lays out every process of a fleet in the folder dir. It is pure: the
+// topology lays out all processes of a fleet in the folder dir. It is pure: the
 // ports come from nextPort.
 func topology(config Config, dir string, nextPort func() int) ([]*Process, error) {
 	t := &layout{dir: dir, nextPort: nextPort}
@@ -138,7 +140,7 @@ func topology(config Config, dir string, nextPort func() int) ([]*Process, error
 	return t.processes, nil
 }
 
-// layout gathers the processes of a fleet.
+// layout collects the processes of a fleet.
 type layout struct {
 	dir       string
 	nextPort  func() int
@@ -165,7 +167,7 @@ func (t *layout) addArg(extra ComponentArg) error {
 	found := false
 	for _, p := range t.processes {
 		if p.Name == extra.Component || p.Program == extra.Component {
-			// The last one wins where a flag is given twice.
+			// If a flag is repeated, the last one wins.
 			p.Args = append(p.Args, extra.Arg)
 			found = true
 		}
@@ -175,13 +177,13 @@ func (t *layout) addArg(extra ComponentArg) error {
 		for i, p := range t.processes {
 			names[i] = p.Name
 		}
-		return fmt.Errorf("component argument %s=%s: no component of that name; there are %s", extra.Component, extra.Arg, strings.Join(names, ", "))
+		return fmt.Errorf("component argument %s=%s: no component has that name; the processes are %s", extra.Component, extra.Arg, strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// etcd holds the data of all control planes, each under a prefix of its own.
-// Without fsync it loses data only when the machine itself goes down.
+// etcd holds the data of all control planes, each under its own prefix. Without
+// fsync, it loses data only if the machine crashes.
 func (t *layout) etcd() *Process {
 	client, peer, metrics := t.nextPort(), t.nextPort(), t.nextPort()
 	return t.add(Process{
@@ -203,7 +205,7 @@ func (t *layout) etcd() *Process {
 	})
 }
 
-// member is a cluster that Karmada knows.
+// member adds a cluster that Karmada manages.
 func (t *layout) member(m Member, p plane) {
 	t.cluster(p)
 	if m.Mode == Pull {
@@ -211,7 +213,7 @@ func (t *layout) member(m Member, p plane) {
 	}
 }
 
-// cluster is a whole Kubernetes cluster but for kubelets, which kwok plays.
+// cluster adds a whole Kubernetes cluster, with kwok in place of kubelets.
 func (t *layout) cluster(p plane) {
 	t.apiServer(p)
 	t.kubeControllerManager(p, "--controllers=*")
@@ -240,8 +242,8 @@ func (t *layout) cluster(p plane) {
 	})
 }
 
-// argoCD is what of Argo CD turns Git into objects. Nobody asks its user
-// interface here, so that is left out.
+// argoCD adds the parts of Argo CD that turn Git content into objects. The API
+// server and user interface are left out because nothing uses them.
 func (t *layout) argoCD(host plane) {
 	redis := t.add(Process{
 		Name: groupArgoCD + "-" + programRedis, Group: groupArgoCD, Program: programRedis,
@@ -265,14 +267,15 @@ func (t *layout) argoCD(host plane) {
 			"--disable-tls",
 			"--logformat=text",
 		},
-		// It would want the folders of Argo CD's image. The path of a socket must be
-		// short; this one is below the fleet's folder.
+		// GPG needs folders that only Argo CD's image has. The path of a socket must be
+		// short, so this one is relative to the fleet's folder.
 		Env: []string{"ARGOCD_GPG_ENABLED=false", "ARGOCD_ASK_PASS_SOCK=ask-pass.sock"},
 	})
 	t.argoCDController(host, redis, repoServer)
 }
 
-// argoCDController adds what deploys, which asks the repo server what to deploy.
+// argoCDController adds the controller that deploys. It gets manifests from the repo
+// server.
 func (t *layout) argoCDController(host plane, redis, repoServer *Process) {
 	metrics := t.nextPort()
 	t.add(Process{
@@ -287,7 +290,8 @@ func (t *layout) argoCDController(host plane, redis, repoServer *Process) {
 			"--repo-server=" + address(repoServer.Port),
 			"--repo-server-plaintext",
 			"--redis=" + address(redis.Port),
-			// What its user interface would show is in the Application too.
+			// Put the health of resources into the Application; there is no user interface to
+			// show it.
 			"--persist-resource-health",
 			"--logformat=text",
 		},
@@ -305,8 +309,8 @@ func (t *layout) apiServer(p plane, extra ...string) {
 			"--etcd-prefix=/" + p.name,
 			"--bind-address=" + loopback,
 			"--secure-port=" + strconv.Itoa(p.port),
-			// A loopback address is no valid endpoint of the kubernetes Service,
-			// and no Pod ever connects to it here.
+			// A loopback address is not a valid endpoint of the kubernetes Service, and no
+			// Pod ever connects to it.
 			"--endpoint-reconciler-type=none",
 			"--authorization-mode=Node,RBAC",
 			"--allow-privileged=true",
@@ -337,9 +341,9 @@ func (t *layout) kubeControllerManager(p plane, extra ...string) {
 	})
 }
 
-// kubeComponentArgs are those that kube-controller-manager and kube-scheduler
-// share. Leader election is off everywhere in a fleet: each runs once, and a
-// lease left by a killed process would hold up its next start.
+// kubeComponentArgs returns the arguments that kube-controller-manager and
+// kube-scheduler share. Leader election is off everywhere in a fleet: each component
+// runs once, and the lease of a killed process would delay its next start.
 func kubeComponentArgs(p plane, port int) []string {
 	return []string{
 		"--kubeconfig=" + p.kubeconfig,
@@ -353,13 +357,12 @@ func kubeComponentArgs(p plane, port int) []string {
 	}
 }
 
-// kubeconfigPath is the admin kubeconfig of a control plane.
+// kubeconfigPath returns the path of the admin kubeconfig of a control plane.
 func kubeconfigPath(dir, name string) string { return filepath.Join(dir, name+".kubeconfig") }
 
 func agentOf(member string) string { return member + "-" + programKarmadaAgent }
 
-// selectProcesses finds the processes that names stand for: a process, a
-// member's name, or "karmada".
+// selectProcesses returns the processes with the given names or groups.
 func selectProcesses(processes []*Process, names []string) ([]*Process, error) {
 	var selected []*Process
 	for _, name := range names {
@@ -374,7 +377,7 @@ func selectProcesses(processes []*Process, names []string) ([]*Process, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no process or member is called %q; `fleet status` lists them", name)
+			return nil, fmt.Errorf("no process or member has the name %q; `fleet status` lists them", name)
 		}
 	}
 	return selected, nil

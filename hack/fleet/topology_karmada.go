@@ -20,8 +20,8 @@ import (
 	"strconv"
 )
 
-// karmada is the control plane a user would install: an API server, Karmada's
-// own servers, and the few Kubernetes controllers that Karmada asks for.
+// karmada adds the control plane that a user would install: an API server, Karmada's
+// own servers, and the few Kubernetes controllers that Karmada requires.
 func (t *layout) karmada(p plane) {
 	t.apiServer(p,
 		"--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount",
@@ -41,9 +41,8 @@ func (t *layout) karmada(p plane) {
 	t.webhook(p)
 }
 
-// karmadaController is one of Karmada's servers that only watch the API. The
-// cluster API must be there first: a watch that fails is tried again only
-// after many seconds.
+// karmadaController adds a Karmada server that only watches the API. The cluster API
+// must be ready first, because a failed watch is retried only after many seconds.
 func (t *layout) karmadaController(p plane, program string) {
 	health, metrics := t.nextPort(), t.nextPort()
 	t.add(Process{
@@ -60,7 +59,7 @@ func (t *layout) karmadaController(p plane, program string) {
 	})
 }
 
-// webhook defaults and checks policies and Works.
+// webhook adds the webhook that defaults and validates policies and Works.
 func (t *layout) webhook(p plane) {
 	serving, health, metrics := t.nextPort(), t.nextPort(), t.nextPort()
 	t.add(Process{
@@ -81,7 +80,7 @@ func (t *layout) webhook(p plane) {
 	})
 }
 
-// aggregatedAPIServer serves cluster.karmada.io behind the API server.
+// aggregatedAPIServer adds the server of cluster.karmada.io behind the API server.
 func (t *layout) aggregatedAPIServer(p plane) {
 	port := t.nextPort()
 	t.add(Process{
@@ -104,7 +103,8 @@ func (t *layout) aggregatedAPIServer(p plane) {
 	})
 }
 
-// agent registers its member with Karmada and applies Works there.
+// agent adds the agent that registers its member with Karmada and applies Works
+// there.
 func (t *layout) agent(p plane) {
 	health, metrics := t.nextPort(), t.nextPort()
 	t.add(Process{

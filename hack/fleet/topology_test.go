@@ -25,16 +25,16 @@ import (
 	"testing"
 )
 
-// layOut makes a fleet of a push and a pull member on ports from 20000 up.
+// layOut lays out a fleet of a push and a pull member on ports from 20000 up.
 func layOut(t *testing.T, args ...ComponentArg) []*Process {
 	t.Helper()
 	return layOutConfig(t, Config{Name: "demo", ComponentArgs: args})
 }
 
-// everything is a fleet with all that a fleet can have.
+// everything is the configuration of a fleet with all options.
 var everything = Config{Name: "demo", Host: true, ArgoCD: true}
 
-// layOutConfig lays out a fleet with the members that one has by default.
+// layOutConfig lays out a fleet with the default members.
 func layOutConfig(t *testing.T, config Config) []*Process {
 	t.Helper()
 	var err error
@@ -81,7 +81,7 @@ func TestTopologyAddsAHostClusterAndArgoCD(t *testing.T) {
 			return
 		}
 		if err != nil || !slices.Equal(processNames(got), want) {
-			t.Errorf("the group %s has %v, %v; want %v", group, processNames(got), err, want)
+			t.Errorf("group %s has processes %v, error %v; want %v", group, processNames(got), err, want)
 		}
 	}
 	host := []string{"host-kube-apiserver", "host-kube-controller-manager", "host-kube-scheduler", "host-kwok"}
@@ -102,14 +102,14 @@ func TestTopologyUsesEachPortOnce(t *testing.T) {
 			}
 			seen[port] = p.Name
 			if !strings.Contains(strings.Join(p.Args, " "), strconv.Itoa(port)) {
-				t.Errorf("%s has port %d, but no argument says so", p.Name, port)
+				t.Errorf("%s has port %d, which is in no argument", p.Name, port)
 			}
 		}
 	}
 }
 
-// Every address in an argument must be a loopback address: a test fleet is
-// nobody else's to reach.
+// Every address in an argument must be a loopback address, so that no other machine
+// can reach a test fleet.
 func TestTopologyListensOnLoopbackOnly(t *testing.T) {
 	withPort := regexp.MustCompile(`(\S*):2\d{4}\b`)
 	for _, p := range layOutConfig(t, everything) {
@@ -124,18 +124,18 @@ func TestTopologyListensOnLoopbackOnly(t *testing.T) {
 		}
 		ready, err := url.Parse(p.ReadyURL)
 		if err != nil || ready.Hostname() != loopback {
-			t.Errorf("%s is asked for readiness at %q", p.Name, p.ReadyURL)
+			t.Errorf("%s has the readiness URL %q, which is not on loopback", p.Name, p.ReadyURL)
 		}
 	}
 }
 
-func TestTopologyNeedsNothingUnknownAndHasNoCircle(t *testing.T) {
+func TestTopologyNeedsAreKnownAndAcyclic(t *testing.T) {
 	met := []string{stepCRDs, stepClusterAPI, stepArgoCD}
-	// What is needed is always listed before.
+	// Every need must be listed before the process that has it.
 	for _, p := range layOutConfig(t, everything) {
 		for _, need := range p.Needs {
 			if !slices.Contains(met, need) {
-				t.Errorf("%s needs %q, which does not come before it", p.Name, need)
+				t.Errorf("%s needs %q, which is not listed before it", p.Name, need)
 			}
 		}
 		met = append(met, p.Name)
@@ -159,7 +159,7 @@ func TestComponentArgs(t *testing.T) {
 		}
 	}
 	err := Config{ComponentArgs: []ComponentArg{{"no-such", "--v=4"}}}.validate()
-	checkError(t, err, "no component of that name")
+	checkError(t, err, "no component has that name")
 }
 
 func TestSelectProcesses(t *testing.T) {

@@ -29,18 +29,18 @@ import (
 	"time"
 )
 
-// upOptions are the flags of `fleet up`.
+// upOptions are the options of `fleet up`.
 type upOptions struct {
 	dir           string
 	config        Config
 	keepOnFailure bool
-	// explicit says that the user asked for these members and arguments, and
-	// would not be served by a fleet that has others.
+	// explicit means that the user specified the members, clusters or arguments, so
+	// that a fleet with others must not be used.
 	explicit bool
 }
 
-// up brings a fleet to where all its processes run and all its members are
-// registered, whatever is missing for that.
+// up starts a fleet completely: it starts missing processes and registers missing
+// members.
 func up(ctx context.Context, options upOptions, out *progress) error {
 	if _, err := os.Stat(statePath(options.dir)); errors.Is(err, os.ErrNotExist) {
 		if err := create(ctx, options, out); err != nil {
@@ -55,7 +55,7 @@ func up(ctx context.Context, options upOptions, out *progress) error {
 	if err := state.accepts(options); err != nil {
 		return err
 	}
-	if !state.isBuilt() { // the user emptied the cache
+	if !state.isBuilt() { // the user has emptied the cache
 		built, err := ensureAllBuilt(ctx, state.Config, out)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ func up(ctx context.Context, options upOptions, out *progress) error {
 	return state.bringUp(ctx, options.keepOnFailure, out)
 }
 
-// create lays out a new fleet in a folder of its own.
+// create lays out a new fleet in its own folder.
 func create(ctx context.Context, options upOptions, out *progress) error {
 	if err := options.config.validate(); err != nil {
 		return err
@@ -90,23 +90,24 @@ func create(ctx context.Context, options upOptions, out *progress) error {
 	})
 }
 
-// claimDir makes the folder of a fleet. One that holds something else is
-// refused, because `fleet down` deletes it.
+// claimDir creates the folder of a fleet. It refuses a folder with other content,
+// because `fleet down` deletes the folder.
 func claimDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("looking into the fleet's folder: %w", err)
+		return fmt.Errorf("reading the fleet's folder: %w", err)
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty and holds no fleet; a fleet needs a folder of its own", dir)
+		return fmt.Errorf("%s is not empty and contains no fleet; a fleet needs its own folder", dir)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making the fleet's folder: %w", err)
+		return fmt.Errorf("creating the fleet's folder: %w", err)
 	}
 	return nil
 }
 
-// accepts refuses to call a fleet up that is not the one asked for.
+// accepts returns an error if the fleet differs from the one that the user asked
+// for.
 func (s *State) accepts(options upOptions) error {
 	if !options.explicit {
 		return nil
@@ -123,18 +124,18 @@ func (s *State) accepts(options upOptions) error {
 	case s.Host:
 		host = "a host cluster"
 	}
-	return fmt.Errorf("fleet %s exists with members %s, %s and component arguments %s; to change them, end it with `fleet down` first",
+	return fmt.Errorf("fleet %s exists with members %s, %s and component arguments %s; to change them, run `fleet down` first",
 		s.Name, formatMembers(s.Members), host, formatComponentArgs(s.ComponentArgs))
 }
 
-// bringUp starts what does not run and installs what is not there.
+// bringUp starts what is not running and installs what is missing.
 func (s *State) bringUp(ctx context.Context, keepOnFailure bool, out *progress) error {
 	if err := s.writeCredentials(); err != nil {
 		return err
 	}
 	steps := out
 	if s.complete() {
-		steps = out.silent() // the steps only make sure
+		steps = out.silent() // the steps only verify
 	}
 	for i := range s.Members {
 		s.Members[i].Unjoined = false
@@ -145,7 +146,7 @@ func (s *State) bringUp(ctx context.Context, keepOnFailure bool, out *progress) 
 	if err != nil {
 		err = fmt.Errorf("bringing up fleet %s: %w", s.Name, err)
 		if !keepOnFailure {
-			out.println("That failed; ending what was started.")
+			out.println("That failed. Stopping what was started.")
 			err = errors.Join(err, s.stopAll(ctx, started.list, syscall.SIGTERM))
 		}
 		return err
@@ -154,13 +155,14 @@ func (s *State) bringUp(ctx context.Context, keepOnFailure bool, out *progress) 
 	return nil
 }
 
-// complete tells whether everything runs and all members should be registered.
+// complete reports whether all processes are running and all members should be
+// registered.
 func (s *State) complete() bool {
 	return !slices.ContainsFunc(s.Processes, func(p *Process) bool { return !proc.runs(p.Identity) }) &&
 		!slices.ContainsFunc(s.Members, func(m Member) bool { return m.Unjoined })
 }
 
-// startedProcesses are those that one call started.
+// startedProcesses collects the processes that one call has started.
 type startedProcesses struct {
 	mu   sync.Mutex
 	list []*Process
@@ -172,7 +174,7 @@ func (s *startedProcesses) add(p *Process) {
 	s.list = append(s.list, p)
 }
 
-// processTasks see to it that processes run.
+// processTasks returns the tasks that ensure that processes are running.
 func (s *State) processTasks(processes []*Process, started *startedProcesses, out *progress) []task {
 	tasks := make([]task, len(processes))
 	for i, p := range processes {
@@ -198,8 +200,7 @@ func failedIf(p *Process, err error) error {
 	return failed(p, err)
 }
 
-// setupTasks are what there is to do besides starting processes. Each does
-// nothing where it was done before.
+// setupTasks returns the tasks other than starting processes. They are idempotent.
 func (s *State) setupTasks(out *progress) []task {
 	tasks := slices.Concat(s.karmadaTasks(), s.hostTasks(), s.argoCDTasks())
 	for _, m := range s.Members {
@@ -217,8 +218,8 @@ func (s *State) setupTasks(out *progress) []task {
 	return tasks
 }
 
-// writeCredentials makes certificates and kubeconfigs of control planes that
-// have none.
+// writeCredentials creates certificates and kubeconfigs for control planes that have
+// none.
 func (s *State) writeCredentials() error {
 	contexts := map[string]string{groupKarmada: karmadaContext}
 	if s.Host {
@@ -247,7 +248,7 @@ func (s *State) writeCredentials() error {
 func (s *State) reportUp(started []*Process, out *progress) {
 	switch len(started) {
 	case 0:
-		out.println("Fleet %s is up already: nothing had to be started.", s.Name)
+		out.println("Fleet %s was already up. Nothing had to be started.", s.Name)
 	case len(s.Processes):
 		out.println("Fleet %s is up after %s.", s.Name, time.Since(out.started).Round(100*time.Millisecond))
 	default:

@@ -14,10 +14,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command argocd is the servers of Argo CD that a fleet needs, in one program:
-// it looks at the name it was called by. It has a module of its own, with the
-// replacements of Argo CD's: the Kubernetes libraries it is written against are
-// older than the servers'.
+// Command argocd contains the servers of Argo CD that a fleet needs. The name by
+// which it is called selects the server. It has its own module with Argo CD's
+// replace directives, because Argo CD needs older Kubernetes libraries than the
+// servers of the fleet.
 package main
 
 import (
@@ -41,11 +41,11 @@ func main() {
 	name := filepath.Base(os.Args[0])
 	newCommand, known := components[name]
 	if !known {
-		fmt.Fprintf(os.Stderr, "%s: call this program by the name of a component: argocd-application-controller, argocd-repo-server\n", name)
+		fmt.Fprintf(os.Stderr, "%s: call this program by the name of one of its components: argocd-application-controller, argocd-repo-server\n", name)
 		os.Exit(2)
 	}
 	klog.SetLogger(log.NewLogrusLogger(log.NewWithCurrentConfig()))
-	if newCommand().Execute() != nil { // the command has printed why
+	if newCommand().Execute() != nil { // the command has printed the error
 		os.Exit(1)
 	}
 }

@@ -14,11 +14,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command components is every server and client of a fleet in one program: it
-// looks at the name it was called by and runs that component. Compiling and
-// linking Kubernetes' and Karmada's common libraries once instead of ten times
-// makes a cold build minutes shorter, and the processes of a fleet share the
-// program's memory.
+// Command components contains the servers and clients of a fleet in one program. The
+// name by which it is called selects the component. Compiling and linking the common
+// libraries of Kubernetes and Karmada once instead of ten times makes a cold build
+// minutes faster, and the processes of a fleet share the program's memory.
 package main
 
 import (
@@ -52,9 +51,9 @@ import (
 	"github.com/karmada-io/karmada/pkg/karmadactl"
 )
 
-// components maps a program name to what the upstream main function of that
-// name does. Commands are made only when asked for: making one registers flags
-// and feature gates that others would trip over.
+// components maps a program name to what the upstream main function of that name
+// does. Commands are created only on demand, because creating one registers flags
+// and feature gates that conflict with those of others.
 var components = map[string]func() int{
 	"etcd":                       func() int { etcdmain.Main(os.Args); return 0 },
 	"kube-apiserver":             func() int { return cli.Run(kubeapiserver.NewAPIServerCommand()) },
@@ -79,27 +78,27 @@ func main() {
 			names = append(names, n)
 		}
 		slices.Sort(names)
-		fmt.Fprintf(os.Stderr, "%s: call this program by the name of a component: %s\n", name, strings.Join(names, ", "))
+		fmt.Fprintf(os.Stderr, "%s: call this program by the name of one of its components: %s\n", name, strings.Join(names, ", "))
 		os.Exit(2)
 	}
 	os.Exit(run())
 }
 
-// serve runs one of Karmada's servers until it is told to stop.
+// serve runs a server of Karmada until the process receives a signal.
 func serve(newCommand func(context.Context) *cobra.Command) int {
 	defer logs.FlushLogs()
 	return cli.Run(newCommand(ctrl.SetupSignalHandler()))
 }
 
-// runAgent gives controller-runtime a logger first, or it complains into the
-// log that nobody did.
+// runAgent sets a logger for controller-runtime, which otherwise complains in the
+// log that it has none.
 func runAgent() int {
 	ctrl.SetLogger(klog.Background())
 	return serve(karmadaagent.NewAgentCommand)
 }
 
 func runKubectl() int {
-	// As upstream does: verbosity must be known before the command is made.
+	// As in upstream: the verbosity must be set before the command is created.
 	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		kubectlutil.CheckErr(err) // prints and exits

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command kwok is upstream's kwok, which plays the kubelets of the members'
-// nodes. It has a module of its own: the Kubernetes libraries it is written
-// against are older than the servers'.
+// Command kwok is upstream's kwok, which simulates the kubelets of the members'
+// nodes. It has its own module, because it was written for older Kubernetes
+// libraries than the servers use.
 package main
 
 import (
@@ -38,8 +38,8 @@ func main() {
 }
 
 func run() error {
-	// The configuration decides the defaults of the command's flags, so its own
-	// flags are read first, past all others.
+	// The configuration sets the defaults of the command's flags, so the configuration
+	// flags are parsed first, ignoring all others.
 	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.Usage = func() {}

@@ -14,10 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command karmada-aggregated-apiserver is built as upstream
-// builds it. It cannot be part of the components program: its feature gates
-// collide with kube-apiserver's on the process-wide default gate, and it
-// panics on the first Cluster.
+// Command karmada-aggregated-apiserver is built as in upstream. It cannot be part of
+// the components program: its feature gates collide with those of kube-apiserver on
+// the process-wide default gate, and it panics on the first Cluster.
 package main
 
 import (
