@@ -45,7 +45,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// These tests have a fleet of their own, with Argo CD.
+// These tests run on their own fleet, which has Argo CD.
 func init() {
 	options.Fleet = "e2e-argocd"
 	options.FleetFlags = []string{"--argocd"}
@@ -53,14 +53,14 @@ func init() {
 
 const (
 	argoCDNamespace = "argocd"
-	// patienceInTests replaces both times in health.lua, in seconds: until trouble
-	// counts. A rollout here takes less.
+	// patienceInTests replaces both limits in health.lua: the seconds after which
+	// trouble makes an object Degraded. A rollout in these tests takes less time.
 	patienceInTests = 20
 )
 
 var applicationKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"}
 
-// hostCluster is where Argo CD runs.
+// hostCluster returns a client of the cluster that Argo CD runs in.
 var hostCluster = sync.OnceValues(func() (client.WithWatch, error) {
 	config, err := bed.ConfigOf("host")
 	if err != nil {
@@ -69,25 +69,26 @@ var hostCluster = sync.OnceValues(func() (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: testbed.Scheme})
 })
 
-// Application is an Application of Argo CD, the Git repository that it
-// deploys to a namespace of the Karmada API server, and all that was seen of it.
+// Application is an Application of Argo CD, with the Git repository that it deploys
+// to a namespace of the Karmada API server, and every state of it that was observed.
 type Application struct {
 	ns     *Namespace
 	host   client.WithWatch
 	folder string // of the repository
-	// commit is the one that the repository is at.
+	// commit is the current commit of the repository.
 	commit string
 
 	mu sync.Mutex
-	// seen are the states of each commit, in their order; one that says the same
-	// as that before it is left out.
+	// seen holds the observed states of each commit in order, without consecutive
+	// duplicates.
 	seen map[string][]applicationStatus
-	// confirmed says what members do not run of a commit; nil when they do.
+	// confirmed returns, for each commit, an error unless the members run it.
 	confirmed map[string]func(context.Context) error
 	lies      []error
 }
 
-// judgesByTheBook gives Argo CD the health checks as the documentation says.
+// judgesByTheBook installs the health checks into Argo CD as the documentation
+// describes.
 func (ns *Namespace) judgesByTheBook() {
 	ns.T.Helper()
 	checks, err := os.ReadFile(filepath.Join("..", "..", "docs", "argocd", "argocd-cm.yaml"))
@@ -97,7 +98,7 @@ func (ns *Namespace) judgesByTheBook() {
 	text := string(checks)
 	for _, patience := range []string{"local patience_refused = 60\n", "local patience_unhealthy = 300\n"} {
 		if !strings.Contains(text, patience) {
-			ns.T.Fatalf("the health checks lack %q: how long do they wait?", patience)
+			ns.T.Fatalf("the health checks do not contain %q; how long do they wait now?", patience)
 		}
 		name, _, _ := strings.Cut(patience, "=")
 		text = strings.ReplaceAll(text, patience, fmt.Sprintf("%s= %d\n", name, patienceInTests))
@@ -109,7 +110,7 @@ func (ns *Namespace) judgesByTheBook() {
 	ns.kubectl("", "--kubeconfig", bed.Fleet.Kubeconfig("host"), "--namespace", argoCDNamespace, "patch", "configmap", "argocd-cm", "--patch-file", patch)
 }
 
-// newApplication makes a Git repository with a first commit, and an Application
+// newApplication creates a Git repository with a first commit, and an Application
 // that follows it.
 func (ns *Namespace) newApplication(files map[string]string, confirmed func(context.Context) error) *Application {
 	ns.T.Helper()
@@ -160,7 +161,7 @@ func (a *Application) git(arguments ...string) string {
 	return strings.TrimSpace(string(printed))
 }
 
-// write commits files; one without content is removed.
+// write commits files. A file without content is removed.
 func (a *Application) write(files map[string]string, confirmed func(context.Context) error) {
 	a.ns.T.Helper()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -181,24 +182,25 @@ func (a *Application) write(files map[string]string, confirmed func(context.Cont
 	a.confirmed[a.commit] = confirmed
 }
 
-// ClaimsNothing ends the checks of what is said of the commit of now: somebody
-// changes by hand what Git says, and Argo CD learns of it a moment later.
+// ClaimsNothing disables the checks for the current commit. A test calls it before
+// it edits objects that come from Git, because Argo CD notices the edit only a
+// moment later.
 func (a *Application) ClaimsNothing() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.confirmed, a.commit)
 }
 
-// Commits commits files and tells Argo CD, as a webhook of the Git server would.
+// Commits commits files and notifies Argo CD, as a webhook of the Git server would.
 func (a *Application) Commits(files map[string]string, confirmed func(context.Context) error) {
 	a.ns.T.Helper()
 	a.write(files, confirmed)
 	a.looksAgain("normal")
 }
 
-// looksAgain makes Argo CD compare now; that is "normal", or "hard" for one that
-// trusts no cache. It takes the annotation away when it has. A request that comes
-// while it answers the one before may be lost: then it is asked anew.
+// looksAgain makes Argo CD refresh the Application: "normal", or "hard" to ignore
+// caches. Argo CD removes the annotation when it is done. A request that arrives
+// while Argo CD handles the previous one can be lost, so it is repeated.
 func (a *Application) looksAgain(how string) {
 	a.ns.T.Helper()
 	const annotation = "argocd.argoproj.io/refresh"
@@ -213,7 +215,7 @@ func (a *Application) looksAgain(how string) {
 		a.ns.T.Fatalf("refreshing the Application: %v", err)
 	}
 	asked := time.Now()
-	a.ns.Eventually("Argo CD has looked again", func(ctx context.Context) error {
+	a.ns.Eventually("Argo CD has refreshed the Application", func(ctx context.Context) error {
 		object := a.object()
 		if err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
@@ -223,14 +225,14 @@ func (a *Application) looksAgain(how string) {
 		}
 		if time.Since(asked) > 5*time.Second {
 			asked = time.Now()
-			return errors.Join(ask(ctx, nil), ask(ctx, how), errors.New("it was asked anew"))
+			return errors.Join(ask(ctx, nil), ask(ctx, how), errors.New("the request was repeated"))
 		}
-		return errors.New("it has not")
+		return errors.New("the request is still pending")
 	})
 }
 
-// follow reads every state that the API server stores of the Application. At
-// the moment that one says Healthy, the members must run what is in Git.
+// follow records every state of the Application that the API server stores. Whenever
+// a state says Healthy, the members must run what is in Git.
 func (a *Application) follow() {
 	a.ns.T.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -252,14 +254,14 @@ func (a *Application) follow() {
 		watching.Stop()
 		<-ended
 		if len(a.lies) > 0 {
-			a.ns.T.Errorf("the Application was Healthy when the members had not confirmed: %v", errors.Join(a.lies...))
+			a.ns.T.Errorf("the Application was Healthy although the members had not confirmed: %v", errors.Join(a.lies...))
 		}
 	})
 }
 
-// leave deletes the Application, and with it all that it deploys.
+// leave deletes the Application and everything that it has deployed.
 func (a *Application) leave() {
-	a.ns.Ctx = context.Background() // the test's own is done
+	a.ns.Ctx = context.Background() // the test's own context is done
 	if a.ns.T.Failed() && bed.Keep() {
 		return
 	}
@@ -267,19 +269,19 @@ func (a *Application) leave() {
 		a.ns.T.Errorf("deleting the Application: %v", err)
 		return
 	}
-	a.ns.Eventually("the Application is gone, with all that it deployed", func(ctx context.Context) error {
+	a.ns.Eventually("the Application and everything that it deployed are gone", func(ctx context.Context) error {
 		object := a.object()
 		err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		status, _ := statusOf(object)
-		return errors.Join(fmt.Errorf("it is there: %v", status), err)
+		return errors.Join(fmt.Errorf("it still exists: %v", status), err)
 	})
 }
 
-// pause stops a process of the fleet where it stands, until the test is over or
-// the function is called that it returns.
+// pause suspends a process of the fleet with SIGSTOP until the test ends or the
+// returned function is called.
 func pause(t *testing.T, name string) (resume func()) {
 	t.Helper()
 	for _, process := range bed.Fleet.State.Processes {
@@ -300,8 +302,8 @@ func pause(t *testing.T, name string) (resume func()) {
 	return nil
 }
 
-// bearsNothingOfArgoCD checks that no object of the namespace on any member
-// bears what another Argo CD would take it for its own by.
+// bearsNothingOfArgoCD checks that no object of the namespace on any member has a
+// label or annotation by which another Argo CD would treat it as its own.
 func (ns *Namespace) bearsNothingOfArgoCD(kinds ...client.ObjectList) {
 	ns.T.Helper()
 	for _, member := range members {
@@ -317,23 +319,23 @@ func (ns *Namespace) bearsNothingOfArgoCD(kinds ...client.ObjectList) {
 				count++
 				for key := range maps.All(item.GetAnnotations()) {
 					if strings.Contains(key, "argocd") || key == corev1.LastAppliedConfigAnnotation {
-						ns.T.Errorf("%s: %s bears annotation %s", member, testbed.Describe(item), key)
+						ns.T.Errorf("%s: %s has annotation %s", member, testbed.Describe(item), key)
 					}
 				}
 				for key := range maps.All(item.GetLabels()) {
 					if strings.Contains(key, "argocd") || key == "app.kubernetes.io/instance" {
-						ns.T.Errorf("%s: %s bears label %s", member, testbed.Describe(item), key)
+						ns.T.Errorf("%s: %s has label %s", member, testbed.Describe(item), key)
 					}
 				}
 			}
 		}
 		if count == 0 {
-			ns.T.Errorf("%s has no object to look at", member)
+			ns.T.Errorf("%s has no object to check", member)
 		}
 	}
 }
 
-// versionOf is the resource version of an object on the control plane.
+// versionOf reads an object on the control plane and returns its resource version.
 func (ns *Namespace) versionOf(object client.Object) string {
 	ns.T.Helper()
 	if err := karmada.Get(ns.Ctx, client.ObjectKey{Namespace: ns.Name, Name: object.GetName()}, object); err != nil {

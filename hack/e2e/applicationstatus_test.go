@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// applicationStatus is what of an Application's status is looked at.
+// applicationStatus contains the fields of an Application's status that tests use.
 type applicationStatus struct {
 	Sync struct {
 		Status   string `json:"status"`
@@ -70,7 +70,7 @@ func (s applicationStatus) String() string {
 func (a *Application) sees(object *unstructured.Unstructured) {
 	status, err := statusOf(object)
 	if err != nil || status.Sync.Revision == "" {
-		return // of no Application yet
+		return // the status does not describe an Application yet
 	}
 	a.mu.Lock()
 	confirmed := a.confirmed[status.Sync.Revision]
@@ -79,7 +79,7 @@ func (a *Application) sees(object *unstructured.Unstructured) {
 		a.seen[status.Sync.Revision] = append(states, status)
 	}
 	a.mu.Unlock()
-	// Before it is synced, what is judged is what was there before.
+	// Before the Application is synced, its health is that of the previous state.
 	if status.Health.Status != "Healthy" || status.Sync.Status != "Synced" || confirmed == nil || object.GetDeletionTimestamp() != nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (a *Application) sees(object *unstructured.Unstructured) {
 	}
 }
 
-// messageOf is what the health check says about the resource of a kind.
+// messageOf returns the message of the health check for the last resource of a kind.
 func (s applicationStatus) messageOf(kind string) (message string) {
 	for _, resource := range s.Resources {
 		if resource.Kind == kind {
@@ -109,7 +109,7 @@ func statusOf(object *unstructured.Unstructured) (applicationStatus, error) {
 	return status, nil
 }
 
-// status reads what Argo CD says now.
+// status reads the current status.
 func (a *Application) status(ctx context.Context) (applicationStatus, error) {
 	object := a.object()
 	if err := a.host.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -118,7 +118,7 @@ func (a *Application) status(ctx context.Context) (applicationStatus, error) {
 	return statusOf(object)
 }
 
-// Becomes waits until what is in Git is synced, and judged so.
+// Becomes waits until the current commit is synced and has the given health.
 func (a *Application) Becomes(health string) applicationStatus {
 	a.ns.T.Helper()
 	return a.becomes(health+" at the commit", func(status applicationStatus) bool {
@@ -141,8 +141,8 @@ func (a *Application) becomes(what string, is func(applicationStatus) bool) (lat
 	return latest
 }
 
-// wasFirst checks what the Application was at the commit of now, at some time
-// after that was synced.
+// wasFirst checks that the Application had the given health at some time while the
+// current commit was synced.
 func (a *Application) wasFirst(health string) {
 	a.ns.T.Helper()
 	a.mu.Lock()

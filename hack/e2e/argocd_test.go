@@ -38,7 +38,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// shopInGit is a Deployment and its DirectPropagation to both members.
+// shopInGit returns a Deployment and its DirectPropagation to both members.
 func shopInGit(image, wave string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -66,7 +66,7 @@ spec:
 `, image, wave)
 }
 
-// settingsInGit is a ConfigMap and its DirectPropagation to both members.
+// settingsInGit returns a ConfigMap and its DirectPropagation to both members.
 func settingsInGit(says, wave string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -87,8 +87,9 @@ spec:
 `, says, wave)
 }
 
-// membersRun says what is not as in Git on the members: image and rollout of
-// the shop, and the settings; "" stands for what Git has not.
+// membersRun returns a check that the members run what is in Git: the image of the
+// shop, rolled out, and the settings. An empty string means that Git does not
+// contain the object.
 func (ns *Namespace) membersRun(image, says string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, member := range members {
@@ -119,10 +120,11 @@ func (ns *Namespace) membersRun(image, says string) func(context.Context) error 
 	}
 }
 
-// Wave 1 is for what needs that wave 0 has arrived: with an agent that does not
-// answer, it has not. That is so for what is new and for what has changed.
+// A sync wave must not start before the members have confirmed the previous one. The
+// agent of one member does not respond, so wave 0 cannot be confirmed and wave 1
+// must wait, both for new objects and for changed ones.
 //
-// It runs before the parallel tests, because it stops what they need.
+// The test runs before the parallel tests because it stops a process that they need.
 func TestArgoCDWaves(t *testing.T) {
 	ns := newNamespace(t)
 	ns.NoteWork(testbed.Reference("apps/v1", "Deployment", "shop"))
@@ -144,7 +146,7 @@ func TestArgoCDWaves(t *testing.T) {
 				strings.Contains(status.OperationState.Message, "waiting for healthy state of propagation.karmada-direct.io/DirectPropagation/settings")
 		}
 		app.becomes("waiting for the settings", waits)
-		// The status says of member1 that it has them; that is not enough.
+		// The row of member1 says that it has them, but that is not enough.
 		settings := testbed.ConfigMap("settings", wave.says)
 		settings.Namespace = ns.Name
 		ns.ComeToRun(settings, member1)
@@ -152,7 +154,7 @@ func TestArgoCDWaves(t *testing.T) {
 			object := named(&DirectPropagation{}, "settings")
 			ns.versionOf(object)
 			if row := testbed.RowOf(object, "member1"); row.Applied != metav1.ConditionTrue {
-				return fmt.Errorf("its row is %+v", row)
+				return fmt.Errorf("its row is %+v, not applied", row)
 			}
 			return nil
 		})
@@ -169,22 +171,22 @@ func TestArgoCDWaves(t *testing.T) {
 	ns.bearsNothingOfArgoCD(&corev1.ConfigMapList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{})
 }
 
-// nextWaveHasNotBegun checks that the shop, of wave 1, still has the image that it
-// had before, or is not there if there was none.
+// nextWaveHasNotBegun checks that the shop, which belongs to wave 1, has the given
+// image or, if that is empty, does not exist.
 func (ns *Namespace) nextWaveHasNotBegun(before string) {
 	ns.T.Helper()
 	shop := &appsv1.Deployment{}
 	err := karmada.Get(ns.Ctx, ns.Key("shop"), shop)
 	switch {
 	case before == "" && !apierrors.IsNotFound(err):
-		ns.T.Errorf("wave 1 has begun before wave 0 is confirmed: reading the shop: %v", err)
+		ns.T.Errorf("wave 1 began before wave 0 was confirmed: reading the shop: %v", err)
 	case before != "" && (err != nil || shop.Spec.Template.Spec.Containers[0].Image != before):
-		ns.T.Errorf("wave 1 has begun before wave 0 is confirmed: the shop is %v, %v", shop.Spec, err)
+		ns.T.Errorf("wave 1 began before wave 0 was confirmed: the shop is %v, %v", shop.Spec, err)
 	}
 }
 
-// A Deployment in Git: created, changed, repaired when somebody else changes it,
-// and gone from the members when it is gone from Git.
+// A Deployment in Git is created, changed, repaired after somebody else has edited
+// it, and deleted from the members when it is deleted from Git.
 func TestArgoCDDelivers(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -204,13 +206,14 @@ func TestArgoCDDelivers(t *testing.T) {
 
 	app.Commits(map[string]string{"shop.yaml": "", "settings.yaml": settingsInGit("hello", "0")}, ns.membersRun("", "hello"))
 	app.Becomes("Healthy")
-	ns.Eventually("the members lack what is gone from Git", ns.membersRun("", "hello"))
+	ns.Eventually("the members lack what was deleted from Git", ns.membersRun("", "hello"))
 	if err := karmada.Get(t.Context(), ns.Key("shop"), &DirectPropagation{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the DirectPropagation that is gone from Git: %v", err)
+		t.Errorf("the DirectPropagation that was deleted from Git: %v", err)
 	}
 }
 
-// isRepairedByArgoCD changes by hand what Git says, and waits until Argo CD has undone it.
+// isRepairedByArgoCD edits objects that come from Git and waits until Argo CD has
+// reverted the edits.
 func (ns *Namespace) isRepairedByArgoCD(app *Application) {
 	ns.T.Helper()
 	app.ClaimsNothing()
@@ -242,8 +245,8 @@ func (ns *Namespace) isRepairedByArgoCD(app *Application) {
 	ns.Eventually("the members run what is in Git", ns.membersRun("nginx:1.28", ""))
 }
 
-// nothingMore checks that Argo CD finds nothing to do, however closely it
-// looks, and that nobody writes anything for that.
+// nothingMore checks that Argo CD finds nothing to do, even after a hard refresh,
+// and that nothing is written meanwhile.
 func (ns *Namespace) nothingMore(app *Application) {
 	ns.T.Helper()
 	before := app.Becomes("Healthy")
@@ -257,22 +260,23 @@ func (ns *Namespace) nothingMore(app *Application) {
 		}
 	}
 	if now := ns.versionOf(shop) + " " + ns.versionOf(object); now != versions {
-		ns.T.Errorf("the Deployment and the DirectPropagation were of version %s, and are now of %s", versions, now)
+		ns.T.Errorf("the Deployment and the DirectPropagation had versions %s, and now have %s", versions, now)
 	}
 }
 
-// An image that one member refuses: the Application is Degraded when that has
-// lasted, and says which member it is.
+// One member refuses an image. After a while, the Application is Degraded and names
+// the member.
 func TestArgoCDBadImage(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []struct {
 		name string
-		// refuses is what member1 refuses an image of, and where that stands in it.
+		// refuses is the kind that member1 refuses if it has the image, and field is the
+		// path of its Pod spec.
 		refuses, field string
 		says           string
 	}{
-		{name: "no Pod with it", refuses: "pods", field: "object.spec", says: "member1: Unhealthy"},
-		{name: "no Deployment with it", refuses: "deployments", field: "object.spec.template.spec", says: "member1: ApplyFailed"},
+		{name: "no Pod with the image", refuses: "pods", field: "object.spec", says: "member1: Unhealthy"},
+		{name: "no Deployment with the image", refuses: "deployments", field: "object.spec.template.spec", says: "member1: ApplyFailed"},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			t.Parallel()
@@ -286,15 +290,15 @@ func TestArgoCDBadImage(t *testing.T) {
 			app.Commits(map[string]string{"shop.yaml": shopInGit("nginx:bad", "0")}, never)
 			app.Becomes("Progressing")
 			object := &DirectPropagation{}
-			ns.Eventually("it has lasted", func(context.Context) error {
+			ns.Eventually("the trouble has lasted", func(context.Context) error {
 				ns.versionOf(named(object, "shop"))
 				row := testbed.RowOf(object, "member1")
 				if trouble := time.Since(row.LastTransitionTime.Time); trouble < (patienceInTests+1)*time.Second || row.Reason == propagationv1alpha1.ReasonApplied {
-					return fmt.Errorf("the row is %+v since %v", row, trouble)
+					return fmt.Errorf("the row has been %+v for %v", row, trouble)
 				}
 				return nil
 			})
-			// Time passes without an event: it is seen when Argo CD looks again.
+			// Time passes without an event, so Argo CD notices only when it refreshes.
 			app.looksAgain("normal")
 			status := app.Becomes("Degraded")
 			message := status.messageOf("DirectPropagation")
@@ -308,8 +312,8 @@ func TestArgoCDBadImage(t *testing.T) {
 	}
 }
 
-// refuses has a member refuse objects of this namespace that do not satisfy a
-// CEL expression, as a company's policy would.
+// refuses makes a member refuse objects of this namespace that do not satisfy a CEL
+// expression, as a company's policy would.
 func (ns *Namespace) refuses(member *Member, resource, unless string) {
 	ns.T.Helper()
 	group := ""
@@ -327,24 +331,24 @@ func (ns *Namespace) refuses(member *Member, resource, unless string) {
 			}
 		})
 	}
-	// A policy is in force a moment after it was created.
+	// A policy takes effect shortly after it is created.
 	probe := testbed.Deployment("probe", "nginx:bad", 1)
 	probe.Namespace = ns.Name
 	var object client.Object = probe
 	if resource == "pods" {
 		object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "probe"}, Spec: probe.Spec.Template.Spec}
 	}
-	ns.Eventually(member.Name+" refuses", func(ctx context.Context) error {
+	ns.Eventually(member.Name+" enforces the policy", func(ctx context.Context) error {
 		err := member.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "images must be good") {
-			return fmt.Errorf("it does not: %w", err)
+			return fmt.Errorf("the policy is not enforced yet: %w", err)
 		}
 		return nil
 	})
 }
 
-// goodImages is a policy that admits a resource of the namespace if an expression is
-// true.
+// goodImages returns a policy that admits a resource of the namespace only if an
+// expression is true.
 func (ns *Namespace) goodImages(group, resource, unless string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: ns.Name},

@@ -32,8 +32,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// 100 DirectPropagations come and go in a hurry, most of them before they
-// have done their work. Nothing is left of them, and nothing is stuck.
+// 100 DirectPropagations are created and deleted in quick succession, most of them
+// before they have taken effect. Nothing is left of them, and nothing is stuck.
 func TestPropagationsComeAndGoInAHurry(t *testing.T) {
 	t.Parallel()
 	const lanes, cycles = 10, 10
@@ -63,9 +63,9 @@ func TestPropagationsComeAndGoInAHurry(t *testing.T) {
 	ns.Throughout(5*time.Second, "nothing comes back", ns.IsClean)
 }
 
-// 100 times a resource is deleted and made again, most times before the last
-// one has arrived. Members end up with the last, and the DirectPropagations
-// are Ready.
+// A resource is deleted and recreated 100 times in quick succession, usually before
+// the previous one has arrived. In the end, members have the last one, and the
+// DirectPropagations are Ready.
 func TestResourcesComeAndGoInAHurry(t *testing.T) {
 	t.Parallel()
 	const lanes, cycles = 10, 10
@@ -100,8 +100,8 @@ func TestResourcesComeAndGoInAHurry(t *testing.T) {
 	}
 }
 
-// comesAndGoes makes an object, deletes it after a random moment, and waits
-// until it is gone.
+// comesAndGoes creates an object, deletes it after a random delay, and waits until
+// it is gone.
 func comesAndGoes(ctx context.Context, object client.Object, numbers *rand.Rand) error {
 	if err := karmada.Create(ctx, object); err != nil {
 		return fmt.Errorf("creating %s: %w", testbed.Describe(object), err)
@@ -116,14 +116,14 @@ func comesAndGoes(ctx context.Context, object client.Object, numbers *rand.Rand)
 	return bed.Await(ctx, testbed.Describe(object)+" is gone", func(ctx context.Context) error {
 		left, _ := object.DeepCopyObject().(client.Object)
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), left); !apierrors.IsNotFound(err) {
-			return errors.Join(errors.New("it is there"), err)
+			return errors.Join(errors.New("it still exists"), err)
 		}
 		return nil
 	})
 }
 
-// moment is a random time that is mostly too short for what goes on, and
-// sometimes nothing at all.
+// moment returns a random delay that is usually too short for the operation to
+// finish, and sometimes zero.
 func moment(numbers *rand.Rand) time.Duration {
 	const longest = 1500
 	milliseconds := numbers.IntN(longest) - longest/5

@@ -33,8 +33,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// A CRD that is propagated, and custom resources of it, need no waiting by
-// hand: all are created at once.
+// A CRD and its custom resources are propagated at the same time: users do not have
+// to wait for the CRD first.
 func TestCRDAndItsResources(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -61,13 +61,13 @@ func TestCRDAndItsResources(t *testing.T) {
 	for _, member := range members {
 		ns.Eventually("the CRD is gone from "+member.Name, func(ctx context.Context) error {
 			if err := member.Get(ctx, client.ObjectKeyFromObject(kind), kind.DeepCopy()); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it is there: %v", err)
+				return fmt.Errorf("it still exists: %v", err)
 			}
 			return nil
 		})
 	}
 
-	// Each of the two kinds refuses what the other is for, and says so.
+	// Each of the two kinds rejects what belongs to the other, and says so.
 	wrong := ns.PropagatesReference("wrong", testbed.Reference("apiextensions.k8s.io/v1", "CustomResourceDefinition", kind.Name)).To(member1)
 	wrong.Says(propagationv1alpha1.ReasonResourceScopeMismatch,
 		"spec.resource: apiextensions.k8s.io/v1 CustomResourceDefinition is cluster-scoped; use a ClusterDirectPropagation for it, a DirectPropagation propagates a resource of its own namespace")
@@ -84,13 +84,13 @@ func clusterIsReady(ctx context.Context, object *propagationv1alpha1.ClusterDire
 	return nil
 }
 
-// clusterPropagationGoes deletes a ClusterDirectPropagation and waits until it
-// is gone.
+// clusterPropagationGoes deletes a ClusterDirectPropagation and waits until it is
+// gone.
 func clusterPropagationGoes(t *testing.T, object *propagationv1alpha1.ClusterDirectPropagation) {
 	t.Helper()
 	err := bed.Await(context.Background(), object.Name+" is gone", func(ctx context.Context) error {
 		if err := karmada.Delete(ctx, object.DeepCopy()); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return fmt.Errorf("it still exists: %v", err)
 		}
 		return nil
 	})

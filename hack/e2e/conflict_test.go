@@ -38,17 +38,17 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// takenUpWithin is how soon a resource is taken up that somebody else has let
-// go of, on a busy machine.
+// takenUpWithin is the time within which the controller takes over a released
+// resource, on a busy machine.
 const takenUpWithin = 20 * time.Second
 
 func conflictWith(holder string) string {
 	return fmt.Sprintf("ConfigMap settings is already propagated to this cluster by %s; this object takes over when that owner releases it", holder)
 }
 
-// Of two DirectPropagations of one resource, the one that is there keeps a
-// cluster, and the other says so. It takes the cluster up when that is free.
-func TestTwoWantOneResource(t *testing.T) {
+// Of two DirectPropagations for one resource, the first keeps the cluster, and the
+// second reports the conflict. It takes the cluster over when the first releases it.
+func TestTwoObjectsForOneResource(t *testing.T) {
 	t.Parallel()
 	for _, disputed := range members {
 		t.Run(disputed.Mode, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestTwoWantOneResource(t *testing.T) {
 			ns.NowRun(settings, members...)
 			ns.staysQuiet(10 * time.Second)
 
-			// The holder goes on to work as if there were no other.
+			// The holder works as if the other object did not exist.
 			testbed.Changes(ns.Namespace, settings, testbed.Saying("something new"))
 			first.BecomesReady()
 
@@ -73,14 +73,14 @@ func TestTwoWantOneResource(t *testing.T) {
 			first.IsDeleted()
 			second.BecomesReady()
 			if took := time.Since(freed); took > takenUpWithin {
-				t.Errorf("it took %v to take up what was let go of", took)
+				t.Errorf("it took %v to take over the released resource", took)
 			}
 		})
 	}
 }
 
-// A resource that a policy propagates already is left to the policy. It is
-// taken up when the policy and its binding are gone.
+// A resource that a policy propagates is left to the policy. The DirectPropagation
+// takes over when the policy and its binding are gone.
 func TestPolicyIsFirst(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -95,7 +95,7 @@ func TestPolicyIsFirst(t *testing.T) {
 	testbed.Changes(ns.Namespace, settings, testbed.Saying("by policy, changed"))
 	ns.ComeToRun(settings, members...)
 
-	// Going away, it touches nothing of the policy's.
+	// Deleting the DirectPropagation does not affect what the policy propagates.
 	p.IsDeleted()
 	ns.Throughout(3*time.Second, "the members run what the policy propagates", func(ctx context.Context) error { return testbed.Run(ctx, settings, members...) })
 
@@ -105,8 +105,9 @@ func TestPolicyIsFirst(t *testing.T) {
 	isTakenUp(p)
 }
 
-// A policy takes over what is propagated directly: Karmada asks nobody. That
-// is said, and not fought over.
+// A policy takes over what is propagated directly, because Karmada does not check
+// for other owners. The controller reports the conflict and does not fight over the
+// Works.
 func TestPolicyComesLater(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -127,11 +128,11 @@ func isTakenUp(p *Propagation) {
 	freed := time.Now()
 	p.BecomesReady()
 	if took := time.Since(freed); took > takenUpWithin {
-		p.NS.T.Errorf("it took %v to take up what was let go of", took)
+		p.NS.T.Errorf("it took %v to take over the released resource", took)
 	}
 }
 
-// hasPolicyFor makes a policy that propagates a ConfigMap to all members.
+// hasPolicyFor creates a policy that propagates a ConfigMap to all members.
 func (ns *Namespace) hasPolicyFor(resource *corev1.ConfigMap) *policyv1alpha1.PropagationPolicy {
 	ns.T.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{
@@ -155,17 +156,17 @@ func (ns *Namespace) isHeldByPolicy(p *Propagation) {
 	p.Says(propagationv1alpha1.ReasonConflict, "0 of 2 clusters ready; member1: "+message)
 }
 
-// policyLetsGo deletes a policy and the binding that Karmada leaves behind,
-// and waits until the binding's Works are gone or somebody else's.
+// policyLetsGo deletes a policy and the binding that Karmada leaves behind, and
+// waits until the binding is gone.
 func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy, resource client.Object) {
 	ns.T.Helper()
 	ns.Loses(policy)
-	ns.Eventually("the policy has let go of the resource", func(ctx context.Context) error {
+	ns.Eventually("the policy has released the resource", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(resource), resource); err != nil {
 			return err
 		}
 		if resource.GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
-			return errors.New("the resource is still claimed")
+			return errors.New("the resource still has the policy's label")
 		}
 		return nil
 	})
@@ -173,14 +174,14 @@ func (ns *Namespace) policyLetsGo(policy *policyv1alpha1.PropagationPolicy, reso
 	binding := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: names.GenerateBindingName(named.Kind, named.Name)}}
 	ns.Eventually("the binding is gone", func(ctx context.Context) error {
 		if err := karmada.Delete(ctx, binding.DeepCopy()); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return fmt.Errorf("it still exists: %v", err)
 		}
 		return nil
 	})
 }
 
-// staysQuiet waits until the controller has nothing more to write for the
-// namespace, and checks that this lasts.
+// staysQuiet waits until the controller has nothing more to write for the namespace,
+// and checks that this lasts.
 func (ns *Namespace) staysQuiet(duration time.Duration) {
 	ns.T.Helper()
 	ns.comesToRest()
@@ -188,19 +189,19 @@ func (ns *Namespace) staysQuiet(duration time.Duration) {
 	ns.Throughout(duration, "nothing is written", func(context.Context) error { return noneOf(bed.Audit.Since(mark, ns.IsOurs)) })
 }
 
-// comesToRest waits until the controller has written nothing for some
-// seconds: longer than it ever holds a status back or polls.
+// comesToRest waits until the controller has written nothing for several seconds,
+// which is longer than it ever delays a status or waits between polls.
 func (ns *Namespace) comesToRest() {
 	ns.T.Helper()
 	const rest = 4 * time.Second
 	mark, since := time.Now(), time.Now()
-	ns.Eventually("the controller comes to rest", func(context.Context) error {
+	ns.Eventually("the controller stops writing", func(context.Context) error {
 		if err := noneOf(bed.Audit.Since(mark, ns.IsOurs)); err != nil {
 			mark, since = time.Now(), time.Now()
 			return err
 		}
 		if quiet := time.Since(since); quiet < rest {
-			return fmt.Errorf("quiet for %v only", quiet)
+			return fmt.Errorf("no writes for only %v", quiet)
 		}
 		return nil
 	})

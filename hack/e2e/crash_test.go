@@ -36,13 +36,13 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// operation is something that a user does, and that the controller is killed
-// in the middle of.
+// operation is a user operation during which the controller is killed.
 type operation struct {
 	name string
-	// writes is how many writes it takes the controller at least.
+	// writes is the minimum number of writes that the controller needs for it.
 	writes int
-	// from is the state that it begins in, to the one that it is to lead to.
+	// from is the state in which the operation begins, and to is the state in which it
+	// ends.
 	from, to lane
 }
 
@@ -55,9 +55,9 @@ var operations = []operation{
 	{"delete", 3, lane{clusters: testbed.NamesOf(members), says: "version 1"}, lane{says: "version 1"}},
 }
 
-// The controller is killed at every write that an operation takes: the write
-// reaches the API server, the answer reaches nobody. Started again, it brings
-// the operation to its end, whichever write it was.
+// The controller is killed at every write of an operation: the write reaches the API
+// server, but the response is lost. After a restart, the controller completes the
+// operation, whichever write it was.
 func TestKilledAtEveryWrite(t *testing.T) {
 	for _, operation := range operations {
 		t.Run(operation.name, func(t *testing.T) {
@@ -67,15 +67,15 @@ func TestKilledAtEveryWrite(t *testing.T) {
 				at++
 			}
 			if at <= operation.writes {
-				t.Errorf("killed at %d writes only, it takes %d", at-1, operation.writes)
+				t.Errorf("the controller was killed at only %d writes, want at least %d", at-1, operation.writes)
 			}
 			t.Logf("killed before any write, and at each of %d", at-1)
 		})
 	}
 }
 
-// survivesKill kills the controller at the n-th write of an operation, before
-// the operation if that is 0. It reports whether there were so many.
+// survivesKill kills the controller at the n-th write of an operation, or before the
+// operation if n is 0. It reports whether the operation had that many writes.
 func (ns *Namespace) survivesKill(operation operation, at int) bool {
 	ns.T.Helper()
 	state := operation.from.named(ns, fmt.Sprintf("settings-%d", at))
@@ -112,12 +112,12 @@ func (ns *Namespace) survivesKill(operation operation, at int) bool {
 			ns.T.Fatal(err)
 		}
 	}
-	ns.Eventually(fmt.Sprintf("%q is over, killed at write %d", operation.name, at), aim.isReached)
+	ns.Eventually(fmt.Sprintf("%q is complete after a kill at write %d", operation.name, at), aim.isReached)
 	return fired
 }
 
-// The controller is killed at random moments while users change, move, delete
-// and make anew what they like, and go on with that while it is dead.
+// The controller is killed at random times while users change, move, delete and
+// recreate objects, and they continue while it is dead.
 func TestKilledAtRandomMoments(t *testing.T) {
 	const lanes, rounds = 8, 8
 	ns := newNamespace(t)
@@ -145,18 +145,18 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range states {
-			ns.Eventually(fmt.Sprintf("%s is as wanted in round %d, killed after %v", states[i], round, pause), states[i].isReached)
+			ns.Eventually(fmt.Sprintf("%s is reached in round %d, after a kill at %v", states[i], round, pause), states[i].isReached)
 		}
 	}
 }
 
-// lane is a ConfigMap and the DirectPropagation of the same name, as a user
-// wants them.
+// lane is a ConfigMap and the DirectPropagation of the same name, as a user wants
+// them.
 type lane struct {
 	ns       *Namespace
 	name     string
-	clusters []string // none: no DirectPropagation
-	says     string   // empty: no ConfigMap either
+	clusters []string // empty: no DirectPropagation
+	says     string   // empty: leave the ConfigMap alone
 }
 
 func (l lane) named(ns *Namespace, name string) lane {
@@ -167,7 +167,7 @@ func (l lane) named(ns *Namespace, name string) lane {
 
 func (l lane) String() string { return fmt.Sprintf("%s saying %q on %v", l.name, l.says, l.clusters) }
 
-// next is what the user wants next.
+// next returns what the user wants next.
 func (l lane) next(numbers *rand.Rand, round int) lane {
 	switch numbers.IntN(4) {
 	case 0, 1:
@@ -194,7 +194,7 @@ func (l lane) object() *DirectPropagation {
 	return testbed.NewDirectPropagation(l.ns.Name, l.name, testbed.ReferenceTo(l.settings()), l.clusters...)
 }
 
-// brings writes to the control plane what the user wants.
+// brings writes what the user wants to the control plane.
 func (l lane) brings(ctx context.Context) error {
 	if l.says != "" {
 		if err := put(ctx, l.settings(), testbed.Saying(l.says)); err != nil {
@@ -207,7 +207,7 @@ func (l lane) brings(ctx context.Context) error {
 	return put(ctx, l.object(), func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets(l.clusters...) })
 }
 
-// put creates an object, or changes the one that is there.
+// put creates an object or, if it already exists, changes it.
 func put[T client.Object](ctx context.Context, object T, mutate func(T)) error {
 	err := karmada.Create(ctx, object)
 	if apierrors.IsAlreadyExists(err) {
@@ -219,8 +219,8 @@ func put[T client.Object](ctx context.Context, object T, mutate func(T)) error {
 	return nil
 }
 
-// isReached says why what the user wants is not so yet, on the control plane and
-// on every member.
+// isReached returns an error unless what the user wants is the case on the control
+// plane and on every member.
 func (l lane) isReached(ctx context.Context) error {
 	if err := l.isReported(ctx); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (l lane) isReached(ctx context.Context) error {
 			return err
 		}
 		if _, err := l.ns.Work(ctx, settings, member); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the Work on %s is there (reading it: %v)", member, err)
+			return fmt.Errorf("the Work for %s still exists (reading it: %v)", member, err)
 		}
 	}
 	return nil
@@ -248,7 +248,7 @@ func (l lane) isReported(ctx context.Context) error {
 	err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object)
 	if len(l.clusters) == 0 {
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("DirectPropagation %s is there (reading it: %v)", l.name, err)
+			return fmt.Errorf("DirectPropagation %s still exists (reading it: %v)", l.name, err)
 		}
 		return nil
 	}
@@ -267,11 +267,11 @@ func (l lane) isReported(ctx context.Context) error {
 		return err
 	}
 	if len(object.Status.Clusters) != len(l.clusters) || slices.ContainsFunc(object.Status.Conditions, isTrouble) {
-		return fmt.Errorf("the status is not at rest: %+v", object.Status)
+		return fmt.Errorf("the status is not final: %+v", object.Status)
 	}
 	return nil
 }
 
-// isTrouble reports whether a condition is one of those that are there only while
-// something is to be done.
+// isTrouble reports whether a condition is one of those that exist only while
+// something remains to be done.
 func isTrouble(condition metav1.Condition) bool { return condition.Type != "Ready" }

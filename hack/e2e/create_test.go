@@ -34,10 +34,10 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// A ConfigMap goes to both members. A change goes there too, and Ready is
-// False until it has arrived. Deleting the DirectPropagation withdraws it, and
-// leaves no Work behind.
-func TestConfigMapTravels(t *testing.T) {
+// A ConfigMap reaches both members. So does a change, and Ready is False until it
+// has arrived. Deleting the DirectPropagation withdraws the ConfigMap and leaves no
+// Work behind.
+func TestConfigMapIsPropagated(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	settings := testbed.ConfigMap("settings", "version 1")
@@ -66,14 +66,15 @@ func TestConfigMapTravels(t *testing.T) {
 	})
 }
 
-// A Deployment is reported healthy by a member not before it is Available
-// there, with the image that the row's revision stands for. A change that the
-// member cannot bring to life is applied, but not healthy.
+// A row reports a Deployment as healthy only when it is Available on the member,
+// with the image of the row's revision. A change that the member cannot roll out is
+// applied, but not healthy.
 func TestDeploymentIsHealthyOnlyWhenAvailable(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	web := testbed.Deployment("web", "web:1", 3)
-	// Long enough to tell a report on the last version from one on this.
+	// Long enough to distinguish a report on the previous version from one on this
+	// version.
 	web.Spec.MinReadySeconds = 2
 	ns.Has(web)
 	p := ns.Propagates("web", web).To(member1, member2)
@@ -110,8 +111,8 @@ func TestDeploymentIsHealthyOnlyWhenAvailable(t *testing.T) {
 	truth.holds(t, healthIsEarned)
 }
 
-// healthIsEarned judges a claim about a Deployment that was not changed
-// between the claim and the look at it.
+// healthIsEarned checks a claim about a Deployment that did not change between the
+// claim and the read.
 func healthIsEarned(heard claim) error {
 	if heard.health != string(propagationv1alpha1.HealthHealthy) {
 		return nil
@@ -120,8 +121,8 @@ func healthIsEarned(heard claim) error {
 	return testbed.IsAvailable(found)
 }
 
-// A cluster that joins the list gets the resource, one that leaves it loses
-// it, and the others do not notice.
+// A cluster that is added to the list gets the resource, a cluster that is removed
+// loses it, and the others are not affected.
 func TestClustersComeAndGo(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][]*Member{{member1, member2}, {member2, member1}} {
@@ -149,14 +150,14 @@ func TestClustersComeAndGo(t *testing.T) {
 			p.BecomesReady()
 			again, err := ns.Work(ns.Ctx, settings, first)
 			if err != nil || again.UID == work.UID {
-				t.Fatalf("the Work of %s is the old one (%v)", first, err)
+				t.Fatalf("the Work for %s is still the old one (%v)", first, err)
 			}
 		})
 	}
 }
 
-// When another resource is named, the old one is withdrawn from a member only
-// after the new one is written for it.
+// When the object names another resource, the old one is withdrawn from a member
+// only after the new one is written for it.
 func TestAnotherResourceIsNamed(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -177,11 +178,11 @@ func TestAnotherResourceIsNamed(t *testing.T) {
 		case call.Resource == "works" && call.Verb == "create":
 			created++
 		case call.Resource == "works" && call.Verb == "delete" && created < len(members):
-			t.Errorf("a Work was deleted when %d of %d new ones were written:\n%s", created, len(members), testbed.Listing(bed.Audit.Since(mark, ns.IsOurs)))
+			t.Errorf("a Work was deleted when only %d of %d new ones were written:\n%s", created, len(members), testbed.Listing(bed.Audit.Since(mark, ns.IsOurs)))
 		}
 	}
 
-	// One that does not exist yet takes nothing away.
+	// A resource that does not exist yet replaces nothing.
 	p.Changes(func(object *DirectPropagation) { object.Spec.Resource = testbed.Reference("v1", "ConfigMap", "later") })
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, fmt.Sprintf("ConfigMap %s/later does not exist in the Karmada control plane", ns.Name))
 	ns.NowRun(after, members...)

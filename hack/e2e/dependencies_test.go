@@ -33,8 +33,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// What a Deployment needs follows it, is shared by two, follows changes, and
-// goes with the last one that needs it. One that is missing is named.
+// The dependencies of a Deployment follow it. Two Deployments can share them. They
+// follow changes, and are removed with the last Deployment that needs them. A
+// missing dependency is named.
 func TestDependenciesFollow(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -63,7 +64,7 @@ func needing(name, account, secret string, configMaps ...string) *appsv1.Deploym
 	return made
 }
 
-// dependenciesFollow propagates two Deployments that share some of what they need.
+// dependenciesFollow propagates two Deployments that share some dependencies.
 func (ns *Namespace) dependenciesFollow(shared, alone *appsv1.Deployment, settings *corev1.ConfigMap, secret *corev1.Secret) {
 	ns.T.Helper()
 	follow := func(object *DirectPropagation) { object.Spec.PropagateDeps = ptr.To(true) }
@@ -76,19 +77,20 @@ func (ns *Namespace) dependenciesFollow(shared, alone *appsv1.Deployment, settin
 	haveFollowed(second, 4, 3)
 	unready := second.Latest().Status.Dependencies.Unready
 	if len(unready) != 1 || unready[0].Name != "absent" || unready[0].Reason != propagationv1alpha1.ReasonResourceNotFound {
-		ns.T.Errorf("unready: %+v", unready)
+		ns.T.Errorf("unready dependencies are %+v", unready)
 	}
 	absent := testbed.ConfigMap("absent", "at last")
 	ns.Has(absent)
 	ns.NoteWork(testbed.ReferenceTo(absent))
 	haveFollowed(second, 4, 4)
 	ns.ComeToRun(absent, member2)
-	ns.Now("what only the second needs goes to its cluster alone", func(ctx context.Context) error { return testbed.Lack(ctx, absent, member1) })
+	ns.Now("what only the second needs reaches only its cluster", func(ctx context.Context) error { return testbed.Lack(ctx, absent, member1) })
 
 	testbed.Changes(ns.Namespace, settings, testbed.Saying("changed"))
 	ns.ComeToRun(settings, members...)
 
-	// One that names it by itself takes it over, and gives it back.
+	// An object that names a dependency explicitly takes it over, and gives it back
+	// when it is deleted.
 	named := ns.Propagates("settings", settings).To(members...)
 	named.BecomesReady()
 	haveFollowed(first, 3, 3)
@@ -105,7 +107,8 @@ func (ns *Namespace) dependenciesFollow(shared, alone *appsv1.Deployment, settin
 	}
 }
 
-// haveFollowed waits until so many of the resource's dependencies are ready.
+// haveFollowed waits until the resource has so many dependencies, of which so many
+// are ready.
 func haveFollowed(p *Propagation, total, ready int32) {
 	p.NS.T.Helper()
 	p.Becomes(fmt.Sprintf("%d of %d dependencies are ready", ready, total), func(object *DirectPropagation) error {

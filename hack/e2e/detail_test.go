@@ -32,11 +32,11 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// unhealthy begins the message of a row that is not healthy.
+// unhealthy is the beginning of the message of an unhealthy row.
 const unhealthy = "the cluster runs the current revision and reports it not healthy: "
 
-// A row says what the member reports of an object that is not healthy, and changes
-// with it without becoming new.
+// A row quotes what the member reports about an unhealthy object. When the report
+// changes, the row changes, but Ready keeps its transition time.
 func TestRowSaysWhyItIsNotHealthy(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -66,7 +66,7 @@ func TestRowSaysWhyItIsNotHealthy(t *testing.T) {
 	propagations["web"].Changes(func(object *DirectPropagation) { object.Spec.Clusters[0].Replicas = ptr.To[int32](5) })
 	after := says("web", "0 of 5 replicas available")
 	if got, want := readySince(after), readySince(before); got != want {
-		t.Errorf("Ready is False since %s, was since %s", got, want)
+		t.Errorf("Ready has been False since %s, want %s", got, want)
 	}
 }
 
@@ -79,8 +79,8 @@ func readySince(object *DirectPropagation) string {
 	return fmt.Sprintf("never: %+v", object.Status.Conditions)
 }
 
-// A row names the remedy for an object that the member has already, and the remedy
-// helps.
+// A row names the remedy for an object that already exists on the member, and the
+// remedy works.
 func TestRowNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

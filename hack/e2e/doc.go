@@ -16,31 +16,29 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package e2e tells journeys of users on a real fleet: Karmada with a push and
-// a pull member, the controller as a process of its own, and nothing faked but
-// kubelets.
+// Package e2e tests what users do, on a real fleet: Karmada with a push and a pull
+// member, and the controller as a separate process. Only the kubelets are simulated.
 //
-//	make e2e                                   # a fleet, all journeys, and it is gone again
-//	E2E_KEEP=1 make e2e                        # the fleet stays, and the output says how to reach it
-//	E2E_FLEET=.fleet/e2e make e2e              # on a fleet that runs
-//	E2E_CONTROLLER=/tmp/controller make e2e    # with a controller that is built already
-//	make e2e TESTFLAGS='-run Crash' E2E_SEED=7 # one journey, with the random numbers of an earlier run
-//	make e2e-argocd                            # the journeys with Argo CD, on a fleet that has it
+//	make e2e                                   # start a fleet, run all tests, stop the fleet
+//	E2E_KEEP=1 make e2e                        # keep the fleet; the output says how to reach it
+//	E2E_FLEET=.fleet/e2e make e2e              # use a running fleet
+//	E2E_CONTROLLER=/tmp/controller make e2e    # use a controller that is already built
+//	make e2e TESTFLAGS='-run Crash' E2E_SEED=7 # one test, with the random numbers of an earlier run
+//	make e2e-argocd                            # the tests with Argo CD, on a fleet that has it
 //
-// The fleet, the controller's process and the language that journeys are told in
-// come from hack/testbed. A file is named after what its tests are about; three
-// hold what several of them need:
+// The fleet, the controller process and the vocabulary of the tests come from
+// hack/testbed. Files are named after what they test. Three files hold shared code:
 //
-//	main_test.go               what the test bed is asked for
+//	main_test.go               options of the test bed
 //	witness_test.go            checks that rows tell the truth
 //	application_test.go        Applications of Argo CD and their Git repositories
 //
-// Tests that end the controller's process come first, one after the other;
-// all others run beside each other in namespaces of their own.
+// Tests that stop the controller run first, one at a time. All others run in
+// parallel, each in its own namespace.
 //
-// Two rules make the tests sound. A confirmation is checked by reading the
-// member after the status that claims it was seen: content only ever moves
-// forward, so what is missing then was missing when it was claimed. And no
-// test sleeps: it waits for a state, or watches without a pause for what must
+// Two rules make the tests sound. First, to verify a confirmation, they read the
+// member after they have seen the status that claims it. Content only moves forward,
+// so if something is missing then, it was also missing when the status claimed it.
+// Second, no test sleeps: tests wait for a state, or poll continuously for what must
 // not happen.
 package e2e

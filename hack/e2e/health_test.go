@@ -37,13 +37,14 @@ import (
 )
 
 // Replicas and overriders change what members run, but not the generation of the
-// template. No state says that a member is healthy before it runs the new content
-// and has all of it available, however often it was healthy with the old content.
-func TestHealthFollowsWhatDiffers(t *testing.T) {
+// template. No state may report a member as healthy before it runs the new content
+// and all of it is available, even if it was healthy with the old content.
+func TestHealthFollowsOverrides(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	web := testbed.Deployment("web", "web:1", 1)
-	// Long enough to tell a report on the old content from one on the new.
+	// Long enough to distinguish a report on the old content from one on the new
+	// content.
 	web.Spec.MinReadySeconds = 2
 	ns.Has(web)
 	p := ns.Propagates("web", web).To(members...)
@@ -76,14 +77,14 @@ func TestHealthFollowsWhatDiffers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d claims of members were checked", truth.holds(t, healthIsEarned))
+	t.Logf("checked %d claims about members", truth.holds(t, healthIsEarned))
 }
 
-// becomesReadyAfter waits until Ready is True with another revision than the one
-// before, the same everywhere, and returns it.
+// becomesReadyAfter waits until Ready is True with the same new revision in every
+// row, and returns that revision.
 func becomesReadyAfter(p *Propagation, before string) string {
 	p.NS.T.Helper()
-	state := p.Becomes("is Ready with another revision than "+before, func(object *DirectPropagation) error {
+	state := p.Becomes("is Ready with a revision other than "+before, func(object *DirectPropagation) error {
 		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != object.Generation {
 			return fmt.Errorf("Ready is %s", testbed.Say(ready))

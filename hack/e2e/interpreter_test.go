@@ -44,8 +44,8 @@ end`
 end`
 )
 
-// What a user teaches Karmada of a kind holds here too: health and replicas by
-// Lua.
+// What a user teaches Karmada about a kind also applies to DirectPropagations:
+// health and replicas with Lua.
 func TestCustomInterpreter(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -88,8 +88,8 @@ func TestCustomInterpreter(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p.EveryRowSays("both are healthy", propagationv1alpha1.ReasonApplied)
-	// While the kind is there: where it is gone from a member, Karmada may never
-	// end the deletion of a Work.
+	p.EveryRowSays("has two healthy rows", propagationv1alpha1.ReasonApplied)
+	// Delete it while the kind still exists. If the kind is gone from a member, Karmada
+	// may never finish the deletion of a Work.
 	p.IsDeleted()
 }

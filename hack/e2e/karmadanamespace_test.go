@@ -34,11 +34,11 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// settled is how long nothing must happen before a test believes that nothing will.
+// settled is how long a test watches for something that must not happen.
 const settled = 5 * time.Second
 
-// propagatesClusterWide makes a ClusterDirectPropagation to all members, which
-// goes when the test ends.
+// propagatesClusterWide creates a ClusterDirectPropagation to all members, which is
+// deleted when the test ends.
 func (ns *Namespace) propagatesClusterWide(reference propagationv1alpha1.ResourceReference) *propagationv1alpha1.ClusterDirectPropagation {
 	ns.T.Helper()
 	object := &propagationv1alpha1.ClusterDirectPropagation{
@@ -52,11 +52,11 @@ func (ns *Namespace) propagatesClusterWide(reference propagationv1alpha1.Resourc
 	return object
 }
 
-// conflictsEverywhere waits until every row of a ClusterDirectPropagation says that
-// somebody else holds the resource.
+// conflictsEverywhere waits until every row of a ClusterDirectPropagation reports a
+// conflict.
 func (ns *Namespace) conflictsEverywhere(object *propagationv1alpha1.ClusterDirectPropagation) {
 	ns.T.Helper()
-	ns.Eventually("every row tells of a conflict", func(ctx context.Context) error {
+	ns.Eventually("every row reports a conflict", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
@@ -72,8 +72,8 @@ func (ns *Namespace) conflictsEverywhere(object *propagationv1alpha1.ClusterDire
 	})
 }
 
-// A Namespace that Karmada synchronizes is Karmada's. An object that names it
-// says so, and takes nothing with it when it goes.
+// A Namespace that Karmada synchronizes belongs to Karmada. An object that names it
+// says so, and does not remove anything when it is deleted.
 func TestNamespaceThatKarmadaSynchronizes(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -90,8 +90,8 @@ func TestNamespaceThatKarmadaSynchronizes(t *testing.T) {
 	ns.staysOnMembers(treasure)
 }
 
-// staysOnMembers checks that an object that was made on the members stays there,
-// and removes it.
+// staysOnMembers checks that an object that was created on the members stays there,
+// and then removes it.
 func (ns *Namespace) staysOnMembers(object client.Object) {
 	ns.T.Helper()
 	ns.Throughout(settled, "the members keep "+testbed.Describe(object), func(ctx context.Context) error {
@@ -110,8 +110,8 @@ func (ns *Namespace) staysOnMembers(object client.Object) {
 	}
 }
 
-// A Namespace that Karmada begins to synchronize after it was propagated is
-// Karmada's from then on.
+// A Namespace that Karmada starts to synchronize after it was propagated belongs to
+// Karmada from then on.
 func TestNamespaceThatKarmadaTakesOver(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

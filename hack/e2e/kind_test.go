@@ -31,10 +31,10 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// A kind that nobody serves yet is picked up when it is installed on the
-// control plane, and on a member when it is installed there. When it vanishes
-// from the control plane, members keep what they have; when it is back, so is
-// everything else.
+// The controller detects a kind when it is installed on the control plane, and when
+// it is installed on a member. When the kind is removed from the control plane,
+// members keep what they have. When it is installed again, the propagation
+// continues.
 func TestKindComesAndGoes(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -60,7 +60,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	ns.Installs(kind, member2.Client)
 	p.BecomesReady()
 
-	// The control plane loses the kind, and with it every object of the kind.
+	// The control plane loses the kind, and with it all its objects.
 	ns.Uninstalls(kind, karmada)
 	isStalled(t, p.Says(propagationv1alpha1.ReasonResourceKindNotFound, unknown), propagationv1alpha1.ReasonResourceKindNotFound, unknown)
 	widget.SetNamespace(ns.Name)

@@ -33,7 +33,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// verdict is what kstatus, by which Flux and others judge, says of an object.
+// verdict returns the status that kstatus computes for an object, as Flux and others
+// do.
 func verdict(object *DirectPropagation) (*status.Result, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -44,7 +45,7 @@ func verdict(object *DirectPropagation) (*status.Result, error) {
 	return status.Compute(generic)
 }
 
-// judges waits until kstatus says something of the object.
+// judges waits until kstatus computes a status for the object.
 func judges(p *Propagation, want status.Status) {
 	p.NS.T.Helper()
 	p.Becomes(fmt.Sprintf("is %s to kstatus", want), func(object *DirectPropagation) error {
@@ -59,16 +60,16 @@ func judges(p *Propagation, want status.Status) {
 	})
 }
 
-// kstatus takes an object for finished only when every cluster has confirmed it:
-// not when it is new, not when it has been changed, not while a cluster is
-// missing. It takes it for failed when its author has to fix it.
+// kstatus considers an object finished only when every cluster has confirmed it: not
+// when the object is new or changed, and not while a cluster is missing. It
+// considers it failed when its author must fix it.
 func TestKstatus(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	settings := testbed.ConfigMap("settings", "hello")
 	p := ns.Propagates("settings", settings).To(member1)
 	early := takenForFinished(p)
-	judges(p, status.InProgressStatus) // the resource is not there
+	judges(p, status.InProgressStatus) // the resource does not exist
 	ns.Has(settings)
 	judges(p, status.CurrentStatus)
 	ns.NowRun(settings, member1)
@@ -78,7 +79,7 @@ func TestKstatus(t *testing.T) {
 	})
 	judges(p, status.InProgressStatus)
 	ns.ComeToRun(settings, members...)
-	judges(p, status.InProgressStatus) // one is missing, and that may pass
+	judges(p, status.InProgressStatus) // one cluster is missing, which may be temporary
 	p.MovesTo(members...)
 	judges(p, status.CurrentStatus)
 
@@ -89,12 +90,11 @@ func TestKstatus(t *testing.T) {
 
 	isTerminating(ns, p, settings)
 	if states := early(); len(states) > 0 {
-		t.Errorf("kstatus took these for finished:\n%s", slices.Concat(states))
+		t.Errorf("kstatus considered these finished:\n%s", slices.Concat(states))
 	}
 }
 
-// isTerminating deletes an object while something else on a member holds the
-// deletion up.
+// isTerminating deletes an object while a finalizer on a member blocks the deletion.
 func isTerminating(ns *Namespace, p *Propagation, settings *corev1.ConfigMap) {
 	ns.T.Helper()
 	held := &corev1.ConfigMap{}
@@ -115,8 +115,8 @@ func isTerminating(ns *Namespace, p *Propagation, settings *corev1.ConfigMap) {
 	ns.ComeToLack(settings, members...)
 }
 
-// takenForFinished judges every state of an object, and returns those that kstatus
-// took for finished too early.
+// takenForFinished checks every state of an object. The returned function lists the
+// states that kstatus considered finished too early.
 func takenForFinished(p *Propagation) func() []string {
 	var mu sync.Mutex
 	early := []string{}
@@ -127,7 +127,7 @@ func takenForFinished(p *Propagation) func() []string {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		// Current is right where Ready is True for this very generation.
+		// Current is right only if all clusters are healthy for this generation.
 		if err != nil || !isConfirmed(object) {
 			early = append(early, fmt.Sprintf("generation %d, version %s: %+v, %v", object.Generation, object.ResourceVersion, got, err))
 		}

@@ -76,7 +76,7 @@ spec:
 	ns.ComeToLack(settings, members...)
 }
 
-// kubectl explain says what every field of every kind is for.
+// kubectl explain describes every field of every kind.
 func TestKubectlExplains(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -97,12 +97,12 @@ func TestKubectlExplains(t *testing.T) {
 		}
 	}
 	if count < 25 {
-		t.Errorf("there are %d fields: is the search still right?", count)
+		t.Errorf("found only %d fields; is the search still correct?", count)
 	}
 }
 
-// fieldsOf lists the paths of all fields of a schema, as kubectl explain wants
-// them. Metadata is Kubernetes' own.
+// fieldsOf lists the paths of all fields of a schema in the form that kubectl
+// explain accepts. Metadata is left out because Kubernetes defines it.
 func fieldsOf(path string, schema *apiextensionsv1.JSONSchemaProps) []string {
 	for schema.Items != nil {
 		schema = schema.Items.Schema
@@ -119,9 +119,9 @@ func fieldsOf(path string, schema *apiextensionsv1.JSONSchemaProps) []string {
 	return fields
 }
 
-// What is asked of the API server before anything is done: a difference, and
-// whether it would take a change.
-func TestKubectlTriesFirst(t *testing.T) {
+// What users ask the API server before they change anything: what would differ, and
+// whether it would accept a change.
+func TestKubectlDryRun(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	manifest := func(clusters string) string {
@@ -139,7 +139,7 @@ spec:
 	ns.kubectl(manifest("[{name: member1}]"), "apply", "--dry-run=server", "-f", "-").prints(name + " created (server dry run)")
 	ns.kubectl("", "get", "dp").has("No resources found")
 	ns.kubectl(manifest("[{name: member1}]"), "apply", "--server-side", "-f", "-").prints(name + " serverside-applied")
-	// A status that is written while kubectl compares would be a difference, too.
+	// A status that is written while kubectl compares would also be a difference.
 	ns.kubectl("", "wait", "--for=condition=Ready=False", "dp/settings", "--timeout=60s")
 
 	ns.kubectl(manifest("[{name: member1}]"), "diff", "--server-side", "-f", "-").prints("")
@@ -151,7 +151,7 @@ spec:
 	ns.kubectl("", "get", "dp", "settings", "--output=jsonpath={.spec.clusters[*].name}").prints("member1")
 }
 
-// What kubectl installs from a file is the same as what it installs by kustomize.
+// kubectl installs the same from the single file as with kustomize.
 func TestKubectlInstalls(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -173,21 +173,21 @@ func lines(text string) string {
 	return strings.Join(list, "\n")
 }
 
-// output is what kubectl has printed.
+// output is the output of a kubectl command.
 type output struct {
 	ns   *Namespace
 	what string
 	text string
 }
 
-// kubectl runs kubectl as a user of the Karmada API server would, in the test's
-// own namespace.
+// kubectl runs kubectl as a user of the Karmada API server would, in the namespace
+// of the test.
 func (ns *Namespace) kubectl(input string, arguments ...string) output {
 	ns.T.Helper()
 	return ns.kubectlWithout(input, append([]string{"--namespace", ns.Name}, arguments...)...)
 }
 
-// kubectlWithout does not say a namespace.
+// kubectlWithout is kubectl without a namespace.
 func (ns *Namespace) kubectlWithout(input string, arguments ...string) output {
 	ns.T.Helper()
 	printed, err := ns.runKubectl(input, arguments...)
@@ -197,7 +197,7 @@ func (ns *Namespace) kubectlWithout(input string, arguments ...string) output {
 	return printed
 }
 
-// kubectlFails runs what must fail, or find a difference.
+// kubectlFails runs a command that must fail or find a difference.
 func (ns *Namespace) kubectlFails(input string, arguments ...string) output {
 	ns.T.Helper()
 	printed, err := ns.runKubectl(input, append([]string{"--namespace", ns.Name}, arguments...)...)
@@ -216,7 +216,7 @@ func (ns *Namespace) runKubectl(input string, arguments ...string) (output, erro
 	return output{ns: ns, what: "kubectl " + strings.Join(arguments, " "), text: printed.String()}, err
 }
 
-// prints checks the whole output.
+// prints checks the complete output.
 func (o output) prints(want string) {
 	o.ns.T.Helper()
 	if got := strings.TrimSpace(o.text); got != want {
@@ -224,7 +224,7 @@ func (o output) prints(want string) {
 	}
 }
 
-// has checks that something in the output matches a pattern.
+// has checks that some part of the output matches a pattern.
 func (o output) has(pattern string) output {
 	o.ns.T.Helper()
 	if !regexp.MustCompile(pattern).MatchString(o.text) {
@@ -233,7 +233,7 @@ func (o output) has(pattern string) output {
 	return o
 }
 
-// lacks checks that nothing in the output matches a pattern.
+// lacks checks that no part of the output matches a pattern.
 func (o output) lacks(pattern string) output {
 	o.ns.T.Helper()
 	if found := regexp.MustCompile(pattern).FindString(o.text); found != "" {

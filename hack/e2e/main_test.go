@@ -27,16 +27,15 @@ import (
 )
 
 type (
-	// DirectPropagation is what these tests are about.
+	// DirectPropagation is the type that these tests are about.
 	DirectPropagation = testbed.DirectPropagation
-	// Propagation is a DirectPropagation of a test.
+	// Propagation is a test's DirectPropagation.
 	Propagation = testbed.Propagation
 	// Member is a member cluster of the fleet.
 	Member = testbed.Member
 )
 
-// These are the members of every test: one that Karmada pushes to, and one that
-// pulls.
+// The members of every test: a push member and a pull member.
 var (
 	member1 = &Member{Name: "member1", Mode: "push"}
 	member2 = &Member{Name: "member2", Mode: "pull"}
@@ -46,12 +45,11 @@ var (
 // What all tests share.
 var (
 	bed *testbed.Bed
-	// karmada is the control plane, as its users see it.
+	// karmada is a client of the control plane that does not go through the audit.
 	karmada client.WithWatch
 )
 
-// options are those of the test bed; tests with a build tag of their own may want
-// others.
+// options configures the test bed. Files with their own build tag may change it.
 var options = testbed.Options{
 	Name: "e2e", Env: "E2E", Members: members, User: "e2e",
 	Controller: true, Audited: true, Guardrails: true, Unbroken: true, Parallel: 16,
@@ -64,8 +62,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// Namespace is a namespace that one test has for itself, with what only these tests
-// say about it.
+// Namespace is a namespace for a single test, with additional methods for these
+// tests.
 type Namespace struct{ *testbed.Namespace }
 
 func newNamespace(t *testing.T) *Namespace {
@@ -73,7 +71,7 @@ func newNamespace(t *testing.T) *Namespace {
 	return &Namespace{bed.NewNamespace(t)}
 }
 
-// in is the namespace in a subtest.
+// in returns the namespace for use in a subtest.
 func (ns *Namespace) in(t *testing.T) *Namespace {
 	t.Helper()
 	return &Namespace{ns.In(t)}

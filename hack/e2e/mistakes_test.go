@@ -36,7 +36,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// What the API server itself refuses, it refuses in words that help.
+// The API server rejects these mistakes with a helpful message.
 func TestMistakesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -67,7 +67,7 @@ func TestMistakesThatAreRefused(t *testing.T) {
 	}
 }
 
-// mistake is what only the controller can see to be wrong.
+// mistake is a mistake that only the controller can detect.
 type mistake struct {
 	name     string
 	resource propagationv1alpha1.ResourceReference
@@ -118,8 +118,9 @@ var mistakes = []mistake{
 	},
 }
 
-// What only the controller can see to be wrong, it says: Stalled, in words
-// that help. Nothing is written to any cluster. Once it is fixed, all is well.
+// The controller reports the mistakes that only it can detect: Stalled is True with
+// a helpful message. It writes nothing to any cluster. After a fix, the object
+// becomes Ready.
 func TestMistakesThatAreExplained(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -150,8 +151,8 @@ func TestMistakesThatAreExplained(t *testing.T) {
 	}
 }
 
-// hasWhatMustNotTravel makes objects that may not travel although their kind
-// may. kube-root-ca.crt is there or made.
+// hasWhatMustNotTravel creates objects that must not be propagated although their
+// kind may be. kube-root-ca.crt may already exist.
 func (ns *Namespace) hasWhatMustNotTravel() {
 	ns.T.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "somebody"}}
@@ -178,13 +179,13 @@ func isStalled(t *testing.T, object *DirectPropagation, reason, message string) 
 		t.Errorf("Stalled is %s", testbed.Say(stalled))
 	}
 	if condition := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReconciling); condition != nil {
-		t.Errorf("Stalled, and yet Reconciling is %s", testbed.Say(condition))
+		t.Errorf("Stalled is True, but Reconciling is %s", testbed.Say(condition))
 	}
 }
 
-// A cluster that nobody registered has a row that says so; the others get the
-// resource. Taking it off the list fixes it.
-func TestClusterThatNobodyRegistered(t *testing.T) {
+// A cluster that is not registered has a row that says so, and the others get the
+// resource. Removing the cluster from the list fixes the problem.
+func TestUnregisteredCluster(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	settings := testbed.ConfigMap("settings", "for those who are there")
@@ -201,13 +202,13 @@ func TestClusterThatNobodyRegistered(t *testing.T) {
 		t.Errorf("progress %s, want %s", got, want)
 	}
 	if object.Status.Clusters[0].Name != "nobody" {
-		t.Errorf("the worst row does not come first: %+v", object.Status.Clusters)
+		t.Errorf("the worst row is not the first: %+v", object.Status.Clusters)
 	}
 	p.MovesTo(member1, member2)
 	p.BecomesReady()
 }
 
-// Namespaces of Karmada and Kubernetes are not propagated from.
+// Namespaces of Karmada and Kubernetes are not propagated.
 func TestReservedNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"karmada-system", "karmada-cluster", "karmada-es-member1", "kube-system", "kube-public"} {
@@ -223,7 +224,7 @@ func TestReservedNamespaces(t *testing.T) {
 				}
 				err := bed.Await(context.Background(), "it is gone", func(ctx context.Context) error {
 					if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-						return fmt.Errorf("it is there: %v", err)
+						return fmt.Errorf("it still exists: %v", err)
 					}
 					return nil
 				})

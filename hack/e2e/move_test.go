@@ -37,8 +37,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// hasDeploymentPolicy makes a policy that propagates a Deployment to all
-// members, and leaves it there if preserve is set.
+// hasDeploymentPolicy creates a policy that propagates a Deployment to all members.
+// If preserve is set, the Deployment stays on the members when the policy is
+// deleted.
 func (ns *Namespace) hasDeploymentPolicy(name string, resolution policyv1alpha1.ConflictResolution, preserve bool) *policyv1alpha1.PropagationPolicy {
 	ns.T.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -50,8 +51,8 @@ func (ns *Namespace) hasDeploymentPolicy(name string, resolution policyv1alpha1.
 	return policy
 }
 
-// An application moves from a policy to a DirectPropagation and back, and its
-// Pods do not notice.
+// An application moves from a policy to a DirectPropagation and back without
+// affecting its Pods.
 func TestMoveFromPolicyAndBack(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -76,13 +77,13 @@ func TestMoveFromPolicyAndBack(t *testing.T) {
 	ns.policyLetsGo(policy, web)
 	began := time.Now()
 	p.BecomesReady()
-	t.Logf("taken up %v after the binding was deleted", time.Since(began).Round(time.Millisecond))
+	t.Logf("taken over %v after the binding was deleted", time.Since(began).Round(time.Millisecond))
 	ns.samePods(pods)
 	testbed.Changes(ns.Namespace, web, func(web *appsv1.Deployment) { web.Annotations = map[string]string{"example.org/moved": "yes"} })
 	p.BecomesReady()
 	ns.samePods(pods)
 
-	// And back: Karmada takes the Works over as they are.
+	// On the way back, Karmada takes over the Works as they are.
 	policy = ns.hasDeploymentPolicy("web", policyv1alpha1.ConflictOverwrite, false)
 	for _, member := range members {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonConflict,
@@ -112,8 +113,8 @@ func (ns *Namespace) areSamePods(ctx context.Context, pods map[*Member]map[types
 	return nil
 }
 
-// readyPods are the UIDs of the Pods of a namespace, all of which must be
-// Ready.
+// readyPods returns the UIDs of the Pods of a namespace. It returns an error unless
+// there are count Pods and all are Ready.
 func readyPods(ctx context.Context, member *Member, namespace string, count int) (map[types.UID]bool, error) {
 	list := &corev1.PodList{}
 	if err := member.List(ctx, list, client.InNamespace(namespace)); err != nil {

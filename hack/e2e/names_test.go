@@ -31,8 +31,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// Two kinds of one name have the same Work. When the object names the other one,
-// the first is withdrawn.
+// Two kinds with the same name need the same Work. When the object changes from one
+// to the other, the first resource is withdrawn.
 func TestAnotherGroupIsNamed(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -56,12 +56,12 @@ func TestAnotherGroupIsNamed(t *testing.T) {
 	ns.ComeToRun(second, members...)
 	ns.ComeToLack(first, members...)
 	p.BecomesReady()
-	// Without its kind, Karmada would never end the deletion of a Work.
+	// Without the kind, Karmada would never finish the deletion of a Work.
 	p.IsDeleted()
 	ns.ComeToLack(second, members...)
 }
 
-// Names that differ in case only have the same Work, too.
+// Resources whose names differ only in case also need the same Work.
 func TestCaseOfNameChanges(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

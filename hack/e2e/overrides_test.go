@@ -42,7 +42,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// everyOverrider changes a Deployment in every way that Karmada knows.
+// everyOverrider returns overriders that change a Deployment in every way that
+// Karmada supports.
 func everyOverrider() policyv1alpha1.Overriders {
 	return policyv1alpha1.Overriders{
 		ImageOverrider:       []policyv1alpha1.ImageOverrider{{Component: policyv1alpha1.Registry, Operator: policyv1alpha1.OverriderOpAdd, Value: "mirror.example.org"}},
@@ -58,10 +59,10 @@ func everyOverrider() policyv1alpha1.Overriders {
 	}
 }
 
-// Every overrider, in the spec and by policy, gives the manifest that Karmada's
-// own path gives for the same overriders, byte for byte once what names the
-// way is taken off.
-func TestOverridesAreKarmadas(t *testing.T) {
+// The same overriders give the same manifest, byte for byte, in the spec of a
+// DirectPropagation, in an OverridePolicy for one, and by Karmada's own policies.
+// The comparison ignores the fields that identify the path.
+func TestOverridesMatchKarmada(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	names := []string{"inline", "overridden", "bypolicy"}
@@ -100,7 +101,7 @@ func TestOverridesAreKarmadas(t *testing.T) {
 	})
 }
 
-// manifestsOn are the manifests of the Works of some Deployments on a member.
+// manifestsOn returns the manifests of the Works of some Deployments for a member.
 func (ns *Namespace) manifestsOn(member *Member, names []string) map[string]string {
 	ns.T.Helper()
 	manifests := map[string]string{}
@@ -120,8 +121,8 @@ func (ns *Namespace) manifestsOn(member *Member, names []string) map[string]stri
 	return manifests
 }
 
-// plainManifest is the manifest of a Work without what names the Work, the
-// binding and the template, and without the name of the Deployment.
+// plainManifest returns the manifest of a Work without the fields that identify the
+// Work, the binding and the template, and without the name of the Deployment.
 func plainManifest(work *workv1alpha1.Work, name string) (string, error) {
 	manifest := &unstructured.Unstructured{}
 	if err := json.Unmarshal(work.Spec.Workload.Manifests[0].Raw, manifest); err != nil {
@@ -154,7 +155,8 @@ func (ns *Namespace) hasOverridePolicyFor(names ...string) {
 	ns.Has(policy)
 }
 
-// Overrides that fail are told in the row of their cluster; the other goes on.
+// Failing overrides are reported in the row of their cluster. The other cluster is
+// not affected.
 func TestWrongOverrides(t *testing.T) {
 	t.Parallel()
 	plaintext := func(path, value string) *policyv1alpha1.Overriders {
@@ -188,8 +190,8 @@ func TestWrongOverrides(t *testing.T) {
 	}
 }
 
-// A value that makes the Work larger than the API server takes is refused for
-// its cluster alone.
+// A value that makes the Work too large for the API server is reported only for its
+// cluster.
 func TestOverrideTooLarge(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

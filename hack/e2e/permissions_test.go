@@ -39,8 +39,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// tenant is a user with a role of the API server in the namespace of a test,
-// and nothing else.
+// tenant returns a client for a user who has a role of the API server in the
+// namespace of the test, and nothing else.
 func (ns *Namespace) tenant(name, role string) client.Client {
 	ns.T.Helper()
 	config, err := bed.ConfigOf("karmada")
@@ -60,7 +60,7 @@ func (ns *Namespace) tenant(name, role string) client.Client {
 	if err := karmada.Create(ns.Ctx, binding); err != nil {
 		ns.T.Fatal(err)
 	}
-	ns.Eventually(name+" is known", func(ctx context.Context) error {
+	ns.Eventually(name+" has the role", func(ctx context.Context) error {
 		probe := testbed.NewDirectPropagation(ns.Name, "probe", testbed.Reference("v1", "ConfigMap", "probe"), "member1")
 		return tenant.Create(ctx, probe, client.DryRunAll)
 	})
@@ -74,9 +74,9 @@ func (ns *Namespace) isDenied(what string, err error, words string) {
 	}
 }
 
-// A tenant who edits its namespace propagates what it may read there, and can
-// neither mark Works, nor send permissions to members, nor let go of clusters.
-func TestGuardrailsHoldATenant(t *testing.T) {
+// A tenant who may edit a namespace propagates what they may read there, but cannot
+// label Works, send permissions to members, or abandon clusters.
+func TestGuardrailsConfineATenant(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	editor, admin := ns.tenant("jane", "edit"), ns.tenant("root", "admin")
@@ -99,18 +99,18 @@ func TestGuardrailsHoldATenant(t *testing.T) {
 	ns.isDenied("naming a RoleBinding", editor.Create(ns.Ctx, binding), fmt.Sprintf("needs the permission to bind clusterroles.rbac.authorization.k8s.io in namespace %q", ns.Name))
 
 	letGo := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"propagation.karmada-direct.io/abandon-unreachable":"true"}}}`))
-	ns.isDenied("letting go", editor.Patch(ns.Ctx, login, letGo), `user "jane" needs the permission to abandon directpropagations.propagation.karmada-direct.io "login"`)
+	ns.isDenied("abandoning", editor.Patch(ns.Ctx, login, letGo), `user "jane" needs the permission to abandon directpropagations.propagation.karmada-direct.io "login"`)
 	drop := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 	ns.isDenied("dropping the finalizer", editor.Patch(ns.Ctx, login, drop), `needs the permission to abandon`)
-	ns.Eventually("an administrator of the namespace may let go", func(ctx context.Context) error { return admin.Patch(ctx, login, letGo) })
+	ns.Eventually("an administrator of the namespace may abandon clusters", func(ctx context.Context) error { return admin.Patch(ctx, login, letGo) })
 	if err := editor.Delete(ns.Ctx, login); err != nil {
 		t.Fatal(err)
 	}
 	ns.ComeToLack(secret, members...)
 }
 
-// karmadaAdmin is the user that Karmada's components are: it may do everything,
-// and is not the controller.
+// karmadaAdmin returns a client for the user that Karmada's components use. It may
+// do everything, but it is not the controller.
 func karmadaAdmin(ns *Namespace) client.Client {
 	ns.T.Helper()
 	config, err := bed.ConfigOf("karmada")
@@ -124,8 +124,9 @@ func karmadaAdmin(ns *Namespace) client.Client {
 	return admin
 }
 
-// A kind that the roles do not name is not read, and the object names the
-// permission. A ClusterRole with the label adds the kind, without a restart.
+// The controller cannot read a kind that its roles do not include, and the object
+// names the missing permission. A ClusterRole with the aggregation label adds the
+// kind without a restart.
 func TestKindBeyondTheDefaultRole(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

@@ -36,8 +36,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// refusesWorksOf has the API server refuse to create and to update the Works of a
-// namespace on a member, as long as the test takes.
+// refusesWorksOf makes the API server refuse to create or update certain Works for a
+// member until the test ends.
 func (ns *Namespace) refusesWorksOf(member *Member, workName string) {
 	ns.T.Helper()
 	policy, binding := refusing(ns.Name, fmt.Sprintf("request.namespace == %q && request.name.startsWith(%q)", names.GenerateExecutionSpaceName(member.Name), workName), "no Works for "+member.Name)
@@ -50,14 +50,14 @@ func (ns *Namespace) refusesWorksOf(member *Member, workName string) {
 	ns.Eventually("the API server knows the policy", func(ctx context.Context) error {
 		probe := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: names.GenerateExecutionSpaceName(member.Name), Name: workName + "-probe"}}
 		if err := karmada.Create(ctx, probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "no Works for") {
-			return fmt.Errorf("a Work is answered by: %w", err)
+			return fmt.Errorf("a Work is not refused, but: %w", err)
 		}
 		return nil
 	})
 }
 
-// refusing is a policy that refuses to write the Works for which an expression is
-// true.
+// refusing returns a policy that refuses writes of the Works for which an expression
+// is true.
 func refusing(name, which, message string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	policy.Spec = admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -77,9 +77,10 @@ func refusing(name, which, message string) (*admissionregistrationv1.ValidatingA
 	return policy, binding
 }
 
-// A cluster whose Works the API server refuses holds up neither the withdrawal
-// from another cluster nor what that one gets; and it catches up by itself.
-func TestOneClusterHoldsNobodyUp(t *testing.T) {
+// A cluster whose Works the API server refuses does not delay other clusters,
+// neither for updates nor for the withdrawal of a resource. It catches up on its
+// own.
+func TestFailingClusterDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	settings := testbed.ConfigMap("settings", "old")
@@ -111,10 +112,10 @@ func TestOneClusterHoldsNobodyUp(t *testing.T) {
 	p.BecomesReady()
 }
 
-// A refusal is retried after seconds, and at once on request.
+// A refusal is retried after a few seconds, or immediately on request.
 func TestRefusalIsRetried(t *testing.T) {
 	t.Parallel()
-	for name, requests := range map[string]bool{"by itself": false, "on request": true} {
+	for name, requests := range map[string]bool{"automatically": false, "on request": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)

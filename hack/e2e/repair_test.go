@@ -37,7 +37,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// What somebody deletes or edits on a member comes back as it was.
+// What somebody deletes or edits on a member is restored.
 func TestMemberIsRepaired(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -77,7 +77,7 @@ func TestMemberIsRepaired(t *testing.T) {
 	}
 }
 
-// tampering is something that hands can do to a Work.
+// tampering is a change that somebody can make to a Work.
 type tampering struct {
 	name string
 	with func(*workv1alpha1.Work)
@@ -88,7 +88,7 @@ var tamperings = []tampering{
 		manifest := &work.Spec.Workload.Manifests[0]
 		manifest.Raw = []byte(strings.ReplaceAll(string(manifest.Raw), "as it should be", "something else"))
 	}},
-	{"a manifest too many", func(work *workv1alpha1.Work) {
+	{"an extra manifest", func(work *workv1alpha1.Work) {
 		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests, work.Spec.Workload.Manifests[0])
 	}},
 	{"suspended", func(work *workv1alpha1.Work) { work.Spec.SuspendDispatching = ptr.To(true) }},
@@ -96,7 +96,7 @@ var tamperings = []tampering{
 	{"no finalizer", func(work *workv1alpha1.Work) { work.Finalizers = nil }},
 	{"no labels", func(work *workv1alpha1.Work) { work.Labels = nil }},
 	{"no annotations", func(work *workv1alpha1.Work) { work.Annotations = nil }},
-	{"nothing left but the content", func(work *workv1alpha1.Work) {
+	{"only the content left", func(work *workv1alpha1.Work) {
 		work.Labels, work.Annotations, work.Finalizers = nil, nil, nil
 	}},
 	{"the name of another owner", func(work *workv1alpha1.Work) {
@@ -107,7 +107,7 @@ var tamperings = []tampering{
 	}},
 }
 
-// Whatever hands do to a Work is undone, and the member runs what it should.
+// Every change to a Work is undone, and the member runs what it should.
 func TestWorkIsRepaired(t *testing.T) {
 	t.Parallel()
 	for _, tampering := range tamperings {
@@ -133,8 +133,8 @@ func TestWorkIsRepaired(t *testing.T) {
 	}
 }
 
-// A Work that hands delete is made anew.
-func TestWorkIsMadeAnew(t *testing.T) {
+// A deleted Work is recreated.
+func TestWorkIsRecreated(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	settings := testbed.ConfigMap("settings", "as it should be")
@@ -148,7 +148,7 @@ func TestWorkIsMadeAnew(t *testing.T) {
 	}
 }
 
-// workIsRestored deletes the Work of a resource and waits for another one.
+// workIsRestored deletes the Work of a resource and waits until it is recreated.
 func (ns *Namespace) workIsRestored(resource client.Object, member *Member) {
 	ns.T.Helper()
 	before, err := ns.Work(ns.Ctx, resource, member)
@@ -158,7 +158,7 @@ func (ns *Namespace) workIsRestored(resource client.Object, member *Member) {
 	if err := karmada.Delete(ns.Ctx, before.DeepCopy()); err != nil {
 		ns.T.Fatal(err)
 	}
-	ns.Eventually("there is another Work", func(ctx context.Context) error {
+	ns.Eventually("there is a new Work", func(ctx context.Context) error {
 		after, err := ns.Work(ctx, resource, member)
 		if err == nil && after.UID == before.UID {
 			return errors.New("it is still the old one")
@@ -167,7 +167,7 @@ func (ns *Namespace) workIsRestored(resource client.Object, member *Member) {
 	})
 }
 
-// isRepaired waits until a Work is what it was, and the member too.
+// isRepaired waits until a Work is as it was before, and the member too.
 func (ns *Namespace) isRepaired(resource client.Object, member *Member, before *workv1alpha1.Work) {
 	ns.T.Helper()
 	ns.Eventually("the Work on "+member.Name+" is as it was", func(ctx context.Context) error {
@@ -183,8 +183,8 @@ func (ns *Namespace) isRepaired(resource client.Object, member *Member, before *
 	ns.ComeToRun(resource, member)
 }
 
-// essence is what of a Work must come back when hands have been at it. The
-// permanent ID is Karmada's to give, and may be another one afterwards.
+// essence returns the parts of a Work that must be restored. Karmada assigns the
+// permanent ID, which may differ afterwards.
 func essence(work *workv1alpha1.Work) any {
 	kept := work.DeepCopy()
 	permanentID := kept.Labels[workv1alpha2.WorkPermanentIDLabel]
@@ -212,8 +212,8 @@ func (ns *Namespace) onMember(member *Member, resource client.Object) client.Obj
 	return found
 }
 
-// tampersOnMember edits a member's object behind Karmada's back, and waits
-// until that is undone.
+// tampersOnMember edits a member's object directly and waits until Karmada has
+// reverted the edit.
 func tampersOnMember[T client.Object](ns *Namespace, member *Member, resource T, mutate func(T)) {
 	ns.T.Helper()
 	wanted, _ := resource.DeepCopyObject().(client.Object)

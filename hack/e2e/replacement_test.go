@@ -45,9 +45,9 @@ func job(name, image string) *batchv1.Job {
 	return made
 }
 
-// A resource that is deleted and created anew reaches members that cannot change
-// the one into the other.
-func TestResourceIsCreatedAnew(t *testing.T) {
+// A resource that is deleted and recreated reaches members that cannot change the
+// old object into the new one.
+func TestResourceIsRecreated(t *testing.T) {
 	t.Parallel()
 	immutable := testbed.ConfigMap("settings", "old")
 	immutable.Immutable = ptr.To(true)
@@ -94,11 +94,11 @@ func (ns *Namespace) losesForGood(resource client.Object) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return errors.Join(errors.New("it is there"), err)
+		return errors.Join(errors.New("it still exists"), err)
 	})
 }
 
-// saysInARow returns a channel that gets a value once the message of a row has
+// saysInARow returns a channel that receives a value once the message of a row has
 // contained some words.
 func saysInARow(p *Propagation, words string) <-chan bool {
 	said := make(chan bool, 1)
@@ -123,7 +123,8 @@ func (ns *Namespace) uidsOf(object client.Object) map[string]types.UID {
 	return uids
 }
 
-// haveUIDsOf checks that the members have an object, and that it is none of those.
+// haveUIDsOf returns a check that the members have an object with a UID other than
+// the given one.
 func (ns *Namespace) haveUIDsOf(object client.Object, not map[string]types.UID) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, member := range members {
@@ -139,7 +140,7 @@ func (ns *Namespace) haveUIDsOf(object client.Object, not map[string]types.UID) 
 	}
 }
 
-// What holds data is not replaced. The row says what to do.
+// Objects that hold data are not replaced. The row says what to do.
 func TestDataIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

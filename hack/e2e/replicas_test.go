@@ -32,8 +32,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// Two and five replicas reach Available, and the sum of them the resource on
-// the control plane: kubectl rollout status ends there.
+// Two and five replicas become Available on the members, and their sum appears on
+// the control plane, so that kubectl rollout status works there.
 func TestReplicasAndRollout(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

@@ -30,9 +30,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// A resource that is missing at first is picked up when it appears. When it is
-// deleted, members keep what they run, and the status says that it is missing.
-// When it is there again, they get it.
+// A resource that does not exist yet is propagated when it is created. When it is
+// deleted, members keep what they run, and the status says that it is missing. When
+// it is created again, they get it.
 func TestResourceComesAndGoes(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -52,7 +52,7 @@ func TestResourceComesAndGoes(t *testing.T) {
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
 	ns.Throughout(3*time.Second, "the members keep it", func(ctx context.Context) error { return testbed.Run(ctx, kept, members...) })
 	for _, member := range members {
-		// They run the last revision, and that is what their rows say.
+		// They run the last revision, and their rows say so.
 		row := testbed.RowOf(p.RowSays(member.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, ""), member.Name)
 		if row.Revision != first.Status.Clusters[0].Revision {
 			t.Errorf("%s: revision %s, want %s", member, row.Revision, first.Status.Clusters[0].Revision)
@@ -64,7 +64,7 @@ func TestResourceComesAndGoes(t *testing.T) {
 	p.BecomesReady()
 	ns.NowRun(settings, members...)
 
-	// Deleted for good, and the DirectPropagation with it: the members let go.
+	// When the DirectPropagation is deleted too, the members remove the resource.
 	ns.Loses(settings)
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
 	p.IsDeleted()

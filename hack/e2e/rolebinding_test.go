@@ -33,8 +33,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// What users of a namespace can write does not turn the role of a RoleBinding into
-// another one on a member.
+// Users of a namespace cannot change the role of a RoleBinding on a member through
+// anything that they may write.
 func TestNoRoleByOverriders(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -63,8 +63,8 @@ func TestNoRoleByOverriders(t *testing.T) {
 		p.RowSays(member.Name, metav1.ConditionFalse, propagationv1alpha1.ReasonOverrideFailed, says)
 	}
 
-	// With the policy out of the way, the RoleBinding arrives as it is; and when the
-	// policy comes back, it stays so.
+	// Without the policy, the RoleBinding arrives unchanged. When the policy is back,
+	// the RoleBinding stays unchanged.
 	ns.Loses(policy)
 	p.BecomesReady()
 	ns.Has(policy)

@@ -30,8 +30,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// A cluster that is labeled gets what selects it, and one that is not any more
-// loses it.
+// A cluster that gets the label gets the resource, and a cluster that loses the
+// label loses the resource.
 func TestClustersAreSelected(t *testing.T) {
 	t.Parallel()
 	for _, member := range members {
@@ -64,7 +64,7 @@ func TestClustersAreSelected(t *testing.T) {
 	}
 }
 
-// labels labels a Cluster until the test is over.
+// labels labels a Cluster until the test ends.
 func (ns *Namespace) labels(member *Member, key, value string) {
 	ns.T.Helper()
 	label := func(ctx context.Context, mutate func(map[string]string)) {

@@ -32,11 +32,11 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// The control plane ceases to serve the version that an object names, and the
-// resource is changed through another. Ready does not go on to speak of what
-// cannot be seen; the members keep what they have. When the version is served
-// again, the change arrives.
-func TestVersionIsServedNoMore(t *testing.T) {
+// The control plane stops serving the version that an object names, and the resource
+// is changed through another version. The object is Stalled, because the controller
+// cannot see the resource, and the members keep what they have. When the version is
+// served again, the change arrives.
+func TestVersionIsNoLongerServed(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	group := "e2e-" + rand.String(5) + ".example.org"
@@ -74,7 +74,7 @@ func TestVersionIsServedNoMore(t *testing.T) {
 	after.SetNamespace(ns.Name)
 	ns.ComeToRun(after, members...)
 	p.BecomesReady()
-	// Without its kind, Karmada would never end the deletion of a Work.
+	// Without the kind, Karmada would never finish the deletion of a Work.
 	p.IsDeleted()
 	ns.ComeToLack(after, members...)
 }

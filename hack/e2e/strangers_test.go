@@ -30,9 +30,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// A tenant's Work that bears the marks of somebody else's object concerns no
-// cluster, and does not hold that object up.
-func TestStrangersWork(t *testing.T) {
+// A tenant's Work with the labels and annotations of somebody else's object affects
+// no cluster, and does not block the deletion of that object.
+func TestForgedWork(t *testing.T) {
 	t.Parallel()
 	ns, stranger := newNamespace(t), newNamespace(t)
 	settings := testbed.ConfigMap("settings", "not the stranger's")
@@ -61,7 +61,7 @@ func TestStrangersWork(t *testing.T) {
 	}
 	ns.staysQuiet(settled)
 	if diff := len(p.Latest().Status.Clusters) - len(object.Status.Clusters); diff != 0 {
-		t.Errorf("the stranger's Work adds %d rows", diff)
+		t.Errorf("the forged Work adds %d rows", diff)
 	}
 	p.IsDeleted()
 	ns.ComeToLack(settings, members...)

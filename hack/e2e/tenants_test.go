@@ -40,11 +40,11 @@ import (
 
 const deployer = "deployer"
 
-// asDeployer has an object act for the account of the tenant.
+// asDeployer makes an object act for the tenant's account.
 func asDeployer(object *DirectPropagation) { object.Spec.ServiceAccountName = deployer }
 
-// An account sends what it may get to the clusters that it may propagate to, and
-// one review answers for all clusters.
+// An account propagates what it may get to the clusters that it may propagate to,
+// and one review covers all clusters.
 func TestTenantPropagates(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -59,8 +59,8 @@ func TestTenantPropagates(t *testing.T) {
 	}
 }
 
-// A cluster without permission gets nothing until it is granted, and the other
-// one is not concerned.
+// A cluster without permission gets nothing until the permission is granted, and the
+// other cluster is not affected.
 func TestTenantIsConfinedToClusters(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -77,8 +77,8 @@ func TestTenantIsConfinedToClusters(t *testing.T) {
 	p.BecomesReady()
 }
 
-// What runs stays when a permission is taken away, and its Work is restored. A
-// change does not travel until the permission is back.
+// When a permission is revoked, the members keep what they run, and the Work is
+// still restored. A change is not propagated until the permission is granted again.
 func TestTenantLosesPermission(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -93,7 +93,8 @@ func TestTenantLosesPermission(t *testing.T) {
 	}
 	running := ns.changesUntilForbidden(p)
 
-	// The resource is what runs again: nothing new travels, and all is repaired.
+	// The resource is back to what the members run: nothing new is propagated, and
+	// everything is repaired.
 	testbed.Changes(ns.Namespace, settings, testbed.Saying(running))
 	p.BecomesReady()
 	ns.workIsRestored(settings, member1)
@@ -116,8 +117,9 @@ func TestTenantLosesPermission(t *testing.T) {
 	ns.NowRun(settings, member1, member2)
 }
 
-// changesUntilForbidden changes the settings until a change does not travel: the
-// controller believes for a minute what it was told. It returns what runs then.
+// changesUntilForbidden changes the settings until a change is not propagated,
+// because the controller caches reviews for a minute. It returns the content that
+// the members still run.
 func (ns *Namespace) changesUntilForbidden(p *Propagation) string {
 	ns.T.Helper()
 	settings, running, began := testbed.ConfigMap("settings", ""), "one", time.Now()
@@ -140,17 +142,17 @@ func (ns *Namespace) changesUntilForbidden(p *Propagation) string {
 		}
 		running = says
 	}
-	ns.T.Fatalf("%v after the permission was taken away, changes still travel", testbed.Patience)
+	ns.T.Fatalf("%v after the permission was revoked, changes are still propagated", testbed.Patience)
 	return ""
 }
 
-// nowLack checks that members do not have a resource.
+// nowLack checks, without waiting, that members do not have a resource.
 func (ns *Namespace) nowLack(resource client.Object, where ...*Member) {
 	ns.T.Helper()
 	ns.Now("the members lack it", func(ctx context.Context) error { return testbed.Lack(ctx, resource, where...) })
 }
 
-// reviews are the questions that were asked about accounts of the namespace.
+// reviews returns the reviews that were requested for accounts of the namespace.
 func (ns *Namespace) reviews() []string {
 	asked := []string{}
 	for _, call := range bed.Audit.Since(time.Time{}, func(c testbed.Write) bool { return c.Resource == "subjectaccessreviews" && c.Namespace == ns.Name }) {
@@ -179,7 +181,7 @@ func (ns *Namespace) mayGet(resource string) client.Object {
 	return role
 }
 
-// awaitAllowed waits until the API server knows of a role that was granted.
+// awaitAllowed waits until a granted role takes effect.
 func (ns *Namespace) awaitAllowed(action *authorizationv1.ResourceAttributes) {
 	ns.T.Helper()
 	ns.Eventually("the API server allows "+action.Verb, func(ctx context.Context) error {
@@ -190,14 +192,14 @@ func (ns *Namespace) awaitAllowed(action *authorizationv1.ResourceAttributes) {
 			return err
 		}
 		if !review.Status.Allowed {
-			return errors.New("it does not")
+			return errors.New("it is not allowed")
 		}
 		return nil
 	})
 }
 
-// mayPropagate allows the account to propagate to clusters; to all when none is
-// named. It replaces what was allowed before.
+// mayPropagate allows the account to propagate to the named clusters, or to all if
+// none is named. It replaces earlier permissions.
 func (ns *Namespace) mayPropagate(clusters ...string) {
 	ns.T.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}

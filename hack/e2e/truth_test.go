@@ -31,9 +31,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// 20 resources change 200 times, most of them before the last change has
-// arrived. No row is ever True for what the member does not have, and at the
-// end all have the newest.
+// 20 resources change 200 times, usually before the previous change has arrived. No
+// row is ever True for content that the member does not have, and in the end all
+// members have the newest version.
 func TestNoRowLies(t *testing.T) {
 	t.Parallel()
 	const resources, changes = 20, 200
@@ -54,7 +54,7 @@ func TestNoRowLies(t *testing.T) {
 		claims += one.truth.holds(t, nil)
 		one.staysTrue()
 	}
-	t.Logf("%d claims of members were checked", claims)
+	t.Logf("checked %d claims about members", claims)
 }
 
 // changing is a resource that changes, with a witness.
@@ -66,7 +66,7 @@ type changing struct {
 	version     int
 }
 
-// beginsChanging makes a resource of version 1, and propagates it.
+// beginsChanging creates a resource with version 1 and propagates it.
 func (ns *Namespace) beginsChanging(name string) *changing {
 	ns.T.Helper()
 	settings := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"says": "version 1"}}}
@@ -85,8 +85,8 @@ func (ns *Namespace) beginsChanging(name string) *changing {
 	return c
 }
 
-// learn tells the witness the revision of the version that was just written,
-// of which the API server's answer is all that is needed.
+// learn tells the witness the revision of the version that was just written. It
+// computes the revision from the API server's response.
 func (c *changing) learn() error {
 	revision, err := testbed.RevisionOf(propagationv1alpha1.ConflictAbort, c.settings)
 	if err != nil {
@@ -104,12 +104,11 @@ func (c *changing) change(ctx context.Context) error {
 	return c.learn()
 }
 
-// staysTrue checks that once Ready was True for the newest version, it was not
-// taken back.
+// staysTrue checks that Ready stayed True after it was True for the newest version.
 func (c *changing) staysTrue() {
 	c.ns.T.Helper()
 	ready := meta.FindStatusCondition(c.propagation.Latest().Status.Conditions, propagationv1alpha1.ConditionReady)
 	if ready.Status != metav1.ConditionTrue {
-		c.ns.T.Errorf("%s was Ready with the newest version, and then %s", c.propagation.Name, testbed.Say(ready))
+		c.ns.T.Errorf("Ready of %s was True with the newest version, and then %s", c.propagation.Name, testbed.Say(ready))
 	}
 }

@@ -33,17 +33,17 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// witness checks that rows tell the truth: whenever one says that a member has
-// confirmed a revision, it reads the member, and it judges later, when all
-// versions of the resource are known by their revision.
+// witness checks that rows tell the truth. Whenever a row says that a member has
+// confirmed a revision, the witness reads the member. It judges the claims later,
+// when it knows the version of the resource for each revision.
 //
-// Versions are counted, and a member only ever goes forward. What is read just
-// after a claim is therefore at least as new as what the claim speaks of, or
-// the claim was false. That the member may have moved on in between can hide a
-// false claim now and then; it can never make one up.
+// Versions are counted, and a member only moves forward. If a claim is true, what is
+// read right after it is therefore at least as new. If the member moves on in
+// between, a false claim can occasionally go unnoticed, but a true claim can never
+// look false.
 type witness struct {
 	resource client.Object
-	// version reads from a member's object which version of the resource it is.
+	// version returns the version of the resource in a member's object.
 	version func(client.Object) int
 
 	mu       sync.Mutex
@@ -61,7 +61,7 @@ type claim struct {
 	err      error
 }
 
-// hasWitness makes a witness of all that a DirectPropagation says from now on.
+// hasWitness creates a witness of a DirectPropagation that sees all its states.
 func hasWitness(p *Propagation, resource client.Object, version func(client.Object) int) *witness {
 	w := &witness{resource: resource, version: version, versions: map[string]int{}}
 	ctx := context.WithoutCancel(p.NS.Ctx)
@@ -82,8 +82,8 @@ func (w *witness) see(ctx context.Context, state *DirectPropagation) {
 	}
 }
 
-// knows teaches the witness which version a revision stands for. That two
-// versions have the same revision is an error.
+// knows tells the witness which version a revision stands for. It returns an error
+// if two versions have the same revision.
 func (w *witness) knows(revision string, version int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,15 +94,14 @@ func (w *witness) knows(revision string, version int) error {
 	return nil
 }
 
-// lies returns what is wrong with the claims that were heard, and how many
-// there were. judge, if not nil, looks at claims of a version that the member
-// still had when it was read.
+// lies returns the false claims, and the number of all claims. judge, if not nil,
+// checks the claims whose version the member still had when it was read.
 func (w *witness) lies(judge func(claim) error) (lies []error, claims int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, heard := range slices.Clone(w.claims) {
 		if err := w.weigh(heard, judge); err != nil {
-			lies = append(lies, fmt.Errorf("%s said True for revision %s at resourceVersion %s, health %s: %w",
+			lies = append(lies, fmt.Errorf("%s was True for revision %s at resourceVersion %s, health %s: %w",
 				heard.member, heard.revision, heard.state.ResourceVersion, heard.health, err))
 		}
 	}
@@ -120,7 +119,7 @@ func (w *witness) weigh(heard claim, judge func(claim) error) error {
 	found := w.version(heard.found)
 	switch {
 	case found < claimed:
-		return fmt.Errorf("that is version %d, and the member had version %d", claimed, found)
+		return fmt.Errorf("that is version %d, but the member had version %d", claimed, found)
 	case found == claimed && judge != nil:
 		return judge(heard)
 	default:
@@ -128,8 +127,8 @@ func (w *witness) weigh(heard claim, judge func(claim) error) error {
 	}
 }
 
-// holds fails a test for every lie, and returns how many claims it judged. At
-// least the newest must have been heard of every member.
+// holds fails a test for every lie and returns the number of claims that it checked.
+// There must be at least one claim per member.
 func (w *witness) holds(t *testing.T, judge func(claim) error) (claims int) {
 	t.Helper()
 	lies, claims := w.lies(judge)
@@ -137,12 +136,12 @@ func (w *witness) holds(t *testing.T, judge func(claim) error) (claims int) {
 		t.Error(lie)
 	}
 	if claims < len(members) {
-		t.Errorf("only %d claims were heard of %d members", claims, len(members))
+		t.Errorf("there were only %d claims about %d members", claims, len(members))
 	}
 	return claims
 }
 
-// numberIn reads the number at the end of a text; -1 when there is none.
+// numberIn returns the number at the end of a text, or -1 if there is none.
 func numberIn(text string) int {
 	number, err := strconv.Atoi(text[strings.LastIndex(text, " ")+1:])
 	if err != nil {

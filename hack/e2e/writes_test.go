@@ -34,8 +34,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// The controller's process ends, in peace or not, and another one takes over:
-// nothing is written that is right already, by none of them.
+// The controller process ends, cleanly or not, and another one takes over. Neither
+// process writes what is already right.
 func TestNewProcessWritesNothing(t *testing.T) {
 	ns := newNamespace(t)
 	usual := bed.Controller
@@ -54,7 +54,7 @@ func TestNewProcessWritesNothing(t *testing.T) {
 	}{
 		{"after SIGTERM", func() error {
 			if err := bed.Controller.Terminate(); err != nil {
-				return fmt.Errorf("ending the controller: %w", err)
+				return fmt.Errorf("stopping the controller: %w", err)
 			}
 			return bed.Controller.Start()
 		}},
@@ -71,8 +71,8 @@ func TestNewProcessWritesNothing(t *testing.T) {
 			if err := takeover.over(); err != nil {
 				t.Fatal(err)
 			}
-			// Queues are worked off in their order: when this one is Ready, all that
-			// was there before it has been looked at.
+			// The queue is processed in order: when this object is Ready, everything that
+			// existed before has been reconciled.
 			settings := testbed.ConfigMap("settings", "is anybody there?")
 			canary.Has(settings)
 			canary.Propagates("settings", settings).To(member1, member2).BecomesReady()
@@ -82,11 +82,11 @@ func TestNewProcessWritesNothing(t *testing.T) {
 	}
 }
 
-// leaderHandsOver has two replicas run, of which the first, the leader, is ended.
+// leaderHandsOver runs two replicas and stops the first one, which is the leader.
 func leaderHandsOver() error {
 	first := bed.Controller
 	if err := first.Terminate(); err != nil {
-		return fmt.Errorf("ending the controller: %w", err)
+		return fmt.Errorf("stopping the controller: %w", err)
 	}
 	if err := first.Start("--leader-elect=true"); err != nil {
 		return err
@@ -108,7 +108,7 @@ func leaderHandsOver() error {
 	return first.Terminate()
 }
 
-// Two minutes go by, while others are busy around it: nothing is written.
+// For two minutes, while other tests are busy, nothing is written for the namespace.
 func TestIdleWritesNothing(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -116,7 +116,7 @@ func TestIdleWritesNothing(t *testing.T) {
 	ns.staysQuiet(2 * time.Minute)
 }
 
-// hasOneOfEach makes a DirectPropagation in each state that lasts.
+// hasOneOfEach creates a DirectPropagation in each state that can last.
 func (ns *Namespace) hasOneOfEach() {
 	ns.T.Helper()
 	settings, web, stuck := testbed.ConfigMap("settings", "healthy"), testbed.Deployment("web", "web:1", 2), testbed.Deployment("stuck", "stuck:1", 1)
@@ -142,15 +142,15 @@ func (ns *Namespace) hasOneOfEach() {
 	p := ns.Propagates("suspended", suspended).To(member1, member2)
 	p.BecomesReady()
 	p.Changes(func(object *DirectPropagation) { object.Spec.Suspension.Dispatching = ptr.To(true) })
-	// The two are watched apart: a change made at once might still travel.
+	// The two objects are watched separately: a change made immediately could still be
+	// propagated.
 	p.EveryRowSays("is suspended", propagationv1alpha1.ReasonSuspended)
 	testbed.Changes(ns.Namespace, suspended, testbed.Saying("after"))
 	p.IsBecause(propagationv1alpha1.ReasonSuspended)
 }
 
-// What it takes to carry out what users do: exactly so many writes of Works,
-// at most three of the object, and one status more for each further second
-// that members take.
+// Each operation of a user takes exactly so many writes of Works, at most three
+// writes of the object, and one more status write for each additional second.
 func TestWritesAreCounted(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -165,7 +165,7 @@ func TestWritesAreCounted(t *testing.T) {
 		{"create", func() { p = ns.Propagates("settings", settings).To(member1, member2) }, map[string]int{"create works": 2}},
 		{"change the content", func() { testbed.Changes(ns.Namespace, settings, testbed.Saying("version 2")) }, map[string]int{"patch works/status": 2, "update works": 2}},
 		{"change a label", func() { testbed.Changes(ns.Namespace, settings, labeled("color", "green")) }, map[string]int{"patch works/status": 2, "update works": 2}},
-		{"change what stays here", func() { testbed.Changes(ns.Namespace, settings, annotated(corev1.LastAppliedConfigAnnotation, "{}")) }, map[string]int{}},
+		{"change what stays in the control plane", func() { testbed.Changes(ns.Namespace, settings, annotated(corev1.LastAppliedConfigAnnotation, "{}")) }, map[string]int{}},
 		{"label the object itself", func() {
 			p.Changes(func(object *DirectPropagation) { object.Labels = map[string]string{"color": "green"} })
 		}, map[string]int{}},
@@ -187,7 +187,7 @@ func TestWritesAreCounted(t *testing.T) {
 	ns.tookWrites("delete", bed.Audit.Since(mark, ns.IsOurs), map[string]int{"delete works": 2})
 }
 
-// tookWrites compares what was written with what may have been.
+// tookWrites compares the writes with the permitted ones.
 func (ns *Namespace) tookWrites(what string, written []testbed.Write, want map[string]int) {
 	ns.T.Helper()
 	got, ofObject, rejected := map[string]int{}, 0, 0
@@ -196,7 +196,7 @@ func (ns *Namespace) tookWrites(what string, written []testbed.Write, want map[s
 		case call.Resource == "directpropagations", call.Resource == "directpropagations/status":
 			ofObject++
 		case call.Status == http.StatusConflict:
-			// Karmada reported on the Work in this very moment.
+			// Karmada reported on the Work at the same moment.
 			rejected++
 		default:
 			got[call.Verb+" "+call.Resource]++

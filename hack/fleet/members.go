@@ -125,7 +125,7 @@ func (s *State) awaitLeft(ctx context.Context, m Member) error {
 		return apierrors.IsNotFound(err) || err == nil && namespace.GetDeletionTimestamp() == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the deletion of the namespace on %s: %s: %w", m.Name, karmadaNamespace, err)
+		return fmt.Errorf("waiting until %s has no terminating namespace %s: %w", m.Name, karmadaNamespace, err)
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func (s *State) writeCredentials() error {
 func (s *State) reportUp(started []*Process, out *progress) {
 	switch len(started) {
 	case 0:
-		out.println("Fleet %s was already up. Nothing had to be started.", s.Name)
+		out.println("Fleet %s is up: nothing had to be started.", s.Name)
 	case len(s.Processes):
 		out.println("Fleet %s is up after %s.", s.Name, time.Since(out.started).Round(100*time.Millisecond))
 	default:

@@ -35,8 +35,7 @@ import (
 	"testing"
 )
 
-// image is an image as a container runtime has it: unpacked, with what it says
-// of how it runs.
+// image is an unpacked image with its runtime configuration.
 type image struct {
 	root       string
 	Entrypoint []string `json:"Entrypoint"`
@@ -48,8 +47,8 @@ var images = struct {
 	pulled map[string]*image
 }{pulled: map[string]*image{}}
 
-// pull builds the image that a Pod names, unless it is there. The version that
-// the program says it is, is the tag's.
+// pull builds the image that a Pod names, unless it is already built. The program's
+// version is the image's tag.
 func pull(t *testing.T, reference string) *image {
 	t.Helper()
 	images.Lock()
@@ -59,7 +58,7 @@ func pull(t *testing.T, reference string) *image {
 	}
 	tag, ours := strings.CutPrefix(reference, registry+"/karmada-direct/controller-manager:")
 	if !ours {
-		t.Fatalf("image %s is none of this repository's", reference)
+		t.Fatalf("image %s does not belong to this repository", reference)
 	}
 	folder := bed.File("image-" + tag)
 	if err := os.RemoveAll(folder); err != nil {
@@ -91,7 +90,7 @@ type descriptor struct {
 	Layers    []descriptor `json:"layers"`
 }
 
-// blob is the name of what is described, in the archive.
+// blob returns the name of the described blob in the archive.
 func (d descriptor) blob() string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
 
 // manifestIn follows an OCI layout from its index to the manifest of the only image.
@@ -106,14 +105,14 @@ func manifestIn(blobs map[string][]byte) (descriptor, error) {
 			return manifest, nil
 		}
 		if len(manifest.Manifests) != 1 {
-			return manifest, fmt.Errorf("%s names %d manifests", name, len(manifest.Manifests))
+			return manifest, fmt.Errorf("%s names %d manifests, want 1", name, len(manifest.Manifests))
 		}
 		name = manifest.Manifests[0].blob()
 	}
 }
 
-// unpack follows an OCI layout from its index to the layers, as a container
-// runtime does.
+// unpack unpacks the layers of the image in an OCI layout, as a container runtime
+// does.
 func unpack(archive, folder string) (*image, error) {
 	file, err := os.Open(archive)
 	if err != nil {

@@ -43,7 +43,7 @@ type traveler struct {
 
 const settings = "settings"
 
-// creates makes the ConfigMap and its DirectPropagation, and waits until both
+// creates creates the ConfigMap and its DirectPropagation, and waits until both
 // members have confirmed it.
 func creates(t *testing.T, says string) *traveler {
 	t.Helper()
@@ -80,10 +80,10 @@ func (j *traveler) changes(says string) {
 	j.confirmed(says)
 }
 
-// confirmed waits until the members say it, and the status that it is so.
+// confirmed waits until the members have the content and the status confirms it.
 func (j *traveler) confirmed(says string) {
 	j.t.Helper()
-	eventually(j.t, "the members say "+says, func(ctx context.Context) error { return j.told(ctx, says) })
+	eventually(j.t, "the members have content "+says, func(ctx context.Context) error { return j.told(ctx, says) })
 	eventually(j.t, "it is Ready", func(ctx context.Context) error {
 		object := j.propagation()
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -97,7 +97,7 @@ func (j *traveler) confirmed(says string) {
 	})
 }
 
-// told says what the members say instead; nil when they say it.
+// told returns an error unless all members have the content.
 func (j *traveler) told(ctx context.Context, says string) error {
 	for _, member := range members {
 		config := &corev1.ConfigMap{}
@@ -111,7 +111,7 @@ func (j *traveler) told(ctx context.Context, says string) error {
 	return nil
 }
 
-// deletes deletes the DirectPropagation, and waits until nothing is left of it.
+// deletes deletes the DirectPropagation and waits until nothing is left of it.
 func (j *traveler) deletes() {
 	j.t.Helper()
 	if err := karmada.Delete(j.t.Context(), j.propagation()); err != nil {
@@ -120,18 +120,19 @@ func (j *traveler) deletes() {
 	eventually(j.t, "nothing is left", func(ctx context.Context) error {
 		object := j.propagation()
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the DirectPropagation is there (%v)", err)
+			return fmt.Errorf("the DirectPropagation still exists (%v)", err)
 		}
 		for _, member := range members {
 			if err := member.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: settings}, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("%s has it still (%v)", member.Name, err)
+				return fmt.Errorf("%s still has the ConfigMap (%v)", member.Name, err)
 			}
 		}
 		return nil
 	})
 }
 
-// works are the versions of its Works, which tell whether somebody wrote them.
+// works returns the generations of the object's Works, which change when somebody
+// writes them.
 func (j *traveler) works() map[string]int64 {
 	j.t.Helper()
 	versions := map[string]int64{}
@@ -152,7 +153,7 @@ func (j *traveler) works() map[string]int64 {
 	return versions
 }
 
-// theWholeJourney is what a user does, from the first apply to the last delete.
+// theWholeJourney does what a user does, from creating the objects to deleting them.
 func theWholeJourney(t *testing.T) {
 	t.Helper()
 	j := creates(t, "hello")

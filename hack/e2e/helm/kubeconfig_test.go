@@ -33,8 +33,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// When the Secret changes, the process ends in peace, is started again, and
-// works with what is in the Secret now.
+// When the Secret changes, the process exits cleanly, is restarted, and uses the new
+// content of the Secret.
 func TestKubeconfigIsRenewed(t *testing.T) {
 	forgetInstallation(t)
 	r := newRelease(t)
@@ -49,16 +49,16 @@ func TestKubeconfigIsRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	running.refresh("karmada")
-	eventually(t, "the process was started again", func(context.Context) error {
+	eventually(t, "the process was restarted", func(context.Context) error {
 		if running.restarted() == 0 {
-			return errors.New("it was not")
+			return errors.New("it was not restarted")
 		}
 		return nil
 	})
 	if want := "The kubeconfig has changed; exiting"; !strings.Contains(running.printed(), want) {
 		t.Errorf("it did not print %q:\n%s", want, running.printed())
 	}
-	// The first identity is worth nothing from now on.
+	// From now on, the first identity is worthless.
 	gone := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: r.namespace + "-first"}}
 	if err := karmada.Delete(t.Context(), gone); err != nil {
 		t.Fatal(err)
@@ -66,12 +66,12 @@ func TestKubeconfigIsRenewed(t *testing.T) {
 	j.changes("with the second")
 	j.deletes()
 	if count := running.restarted(); count != 1 {
-		t.Errorf("it was started again %d times", count)
+		t.Errorf("it was restarted %d times, want 1", count)
 	}
 }
 
-// adminByToken makes an identity on the Karmada API server that may do all, and
-// a kubeconfig for it.
+// adminByToken creates an identity with all permissions on the Karmada API server,
+// and returns a kubeconfig for it.
 func adminByToken(t *testing.T, r *release, word string) []byte {
 	t.Helper()
 	name := r.namespace + "-" + word

@@ -38,12 +38,12 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// runningPod is a Pod whose containers are processes.
+// runningPod is a Pod whose containers run as processes.
 type runningPod struct {
 	t   *testing.T
 	pod *corev1.Pod
 	dir string
-	// volumes are the folders of volumes that no container has mounted now.
+	// volumes holds the current folder of each volume.
 	volumes map[string]string
 	log     string
 
@@ -54,7 +54,7 @@ type runningPod struct {
 	stopping bool
 }
 
-// prepare makes what a kubelet makes before it starts containers: the volumes.
+// prepare creates the volumes, as a kubelet does before it starts containers.
 func prepare(t *testing.T, pod *corev1.Pod) *runningPod {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func prepare(t *testing.T, pod *corev1.Pod) *runningPod {
 		case volume.EmptyDir != nil:
 			p.owned(folder, 0o777)
 		default:
-			t.Fatalf("volume %s of Pod %s is of a kind that is not known here: %+v", volume.Name, pod.Name, volume.VolumeSource)
+			t.Fatalf("volume %s of Pod %s has an unsupported type: %+v", volume.Name, pod.Name, volume.VolumeSource)
 		}
 	}
 	return p
@@ -83,7 +83,7 @@ func (p *runningPod) must(err error) {
 	}
 }
 
-// printed is the end of what the containers have printed.
+// printed returns the end of the containers' output.
 func (p *runningPod) printed() string {
 	text, _ := os.ReadFile(p.log)
 	lines := strings.Split(string(text), "\n")
@@ -99,8 +99,8 @@ func (p *runningPod) owned(path string, mode os.FileMode) {
 	p.must(os.Chmod(path, mode))
 }
 
-// refresh shows a Secret as it is now: all its keys change at once, by one link,
-// while those who read it go on.
+// refresh updates a mounted Secret to its current content. All keys change
+// atomically, through one symbolic link, so readers are not disturbed.
 func (p *runningPod) refresh(name string) {
 	p.t.Helper()
 	var source *corev1.SecretVolumeSource
@@ -118,7 +118,7 @@ func (p *runningPod) refresh(name string) {
 	for _, item := range source.Items {
 		content, found := secret.Data[item.Key]
 		if !found {
-			p.t.Fatalf("Pod %s wants key %s of Secret %s, which it has not: the Pod would not start", p.pod.Name, item.Key, secret.Name)
+			p.t.Fatalf("Pod %s needs key %s of Secret %s, which does not exist: the Pod would not start", p.pod.Name, item.Key, secret.Name)
 		}
 		file := filepath.Join(version, item.Path)
 		p.must(os.WriteFile(file, content, 0o600))
@@ -133,8 +133,8 @@ func (p *runningPod) refresh(name string) {
 	p.must(os.Rename(next, filepath.Join(folder, "..data")))
 }
 
-// mount makes the root folder of a container: the image, and the volumes that
-// it mounts, which are nowhere else meanwhile.
+// mount creates the root folder of a container with the image and the volumes that
+// it mounts. The volumes are moved there until unmount is called.
 func (p *runningPod) mount(container *corev1.Container) (rootfs string, command []string, unmount func()) {
 	p.t.Helper()
 	from := pull(p.t, container.Image)
@@ -174,8 +174,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, 0o755)
 }
 
-// command makes the process of a container, with the arguments, the files and
-// the user that the Pod says, and nothing of the environment of the tests.
+// command returns the command for a container, with the arguments, files and user of
+// the Pod and nothing from the environment of the tests.
 func (p *runningPod) command(container *corev1.Container, rootfs string, entrypoint []string) *exec.Cmd {
 	p.t.Helper()
 	if len(container.Command) > 0 {
@@ -192,13 +192,13 @@ func (p *runningPod) command(container *corev1.Container, rootfs string, entrypo
 	}
 	security := p.pod.Spec.SecurityContext
 	if security == nil || security.RunAsUser == nil || security.RunAsGroup == nil || *security.RunAsUser == 0 {
-		p.t.Fatalf("Pod %s says no user to run as: %+v", p.pod.Name, security)
+		p.t.Fatalf("Pod %s does not specify a non-root user to run as: %+v", p.pod.Name, security)
 	}
 	uid, gid := int(*security.RunAsUser), int(*security.RunAsGroup)
 	process.SysProcAttr = &syscall.SysProcAttr{Chroot: rootfs, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() == 0 {
 		process.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), Groups: []uint32{uint32(*security.FSGroup)}} //nolint:gosec // users' numbers
-	} else { // in a user namespace, whoever runs the tests is that user
+	} else { // in a user namespace, the user who runs the tests is mapped to that user
 		process.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
 		process.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Getuid(), Size: 1}}
 		process.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: os.Getgid(), Size: 1}}
@@ -206,7 +206,7 @@ func (p *runningPod) command(container *corev1.Container, rootfs string, entrypo
 	return process
 }
 
-// initialize runs the init containers, one after the other, to their end.
+// initialize runs the init containers one at a time, until each has exited.
 func (p *runningPod) initialize() {
 	p.t.Helper()
 	for i := range p.pod.Spec.InitContainers {
@@ -214,7 +214,7 @@ func (p *runningPod) initialize() {
 	}
 }
 
-// complete runs a container to its end, which must be a good one.
+// complete runs a container until it exits, which must be with status 0.
 func (p *runningPod) complete(container *corev1.Container) {
 	p.t.Helper()
 	rootfs, entrypoint, unmount := p.mount(container)
@@ -226,16 +226,16 @@ func (p *runningPod) complete(container *corev1.Container) {
 	}
 }
 
-// runs runs the Pod of a Job to its end.
+// runs runs the Pod of a Job until it is complete.
 func (p *runningPod) runs() {
 	p.t.Helper()
 	p.initialize()
 	p.complete(&p.pod.Spec.Containers[0])
 }
 
-// starts runs the init containers and starts the Pod's container, which is
-// started again whenever it ends, until the Pod is stopped. It returns when the
-// readiness probe is answered.
+// starts runs the init containers and starts the Pod's container, which is restarted
+// whenever it exits until the Pod is stopped. It returns when the readiness probe
+// succeeds.
 func (p *runningPod) starts() {
 	p.t.Helper()
 	p.initialize()
@@ -247,7 +247,7 @@ func (p *runningPod) starts() {
 		return p.probe(ctx, container.ReadinessProbe)
 	})
 	if err := p.probe(p.t.Context(), container.LivenessProbe); err != nil {
-		p.t.Errorf("Pod %s is ready and not alive: %v", p.pod.Name, err)
+		p.t.Errorf("Pod %s is ready, but not alive: %v", p.pod.Name, err)
 	}
 }
 
@@ -259,8 +259,8 @@ func (p *runningPod) launch(container *corev1.Container, rootfs string, entrypoi
 	p.process, p.ended = process, ended
 	p.mu.Unlock()
 	go func() {
-		_ = process.Wait() // its exit status is in ProcessState
-		// A kubelet takes its time, too, with what ends at once.
+		_ = process.Wait() // the exit status is in ProcessState
+		// A kubelet also waits before it restarts a container that exits immediately.
 		<-time.After(time.Second - time.Since(began))
 		p.mu.Lock()
 		again := !p.stopping
@@ -275,16 +275,15 @@ func (p *runningPod) launch(container *corev1.Container, rootfs string, entrypoi
 	}()
 }
 
-// restarted returns how often the container was started again, and how it
-// ended last.
+// restarted returns how often the container was restarted.
 func (p *runningPod) restarted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.restarts
 }
 
-// stops ends the Pod as a kubelet does: it asks, and kills after the grace
-// period.
+// stops stops the Pod as a kubelet does: with SIGTERM, and with SIGKILL after the
+// grace period.
 func (p *runningPod) stops() {
 	p.mu.Lock()
 	if p.stopping {
@@ -294,23 +293,23 @@ func (p *runningPod) stops() {
 	p.stopping = true
 	process, ended := p.process, p.ended
 	p.mu.Unlock()
-	_ = process.Process.Signal(syscall.SIGTERM) // it may be dead already
+	_ = process.Process.Signal(syscall.SIGTERM) // it may already be dead
 	select {
 	case <-ended:
 	case <-time.After(time.Duration(*p.pod.Spec.TerminationGracePeriodSeconds) * time.Second):
 		_ = process.Process.Kill()
 		<-ended
-		p.t.Errorf("Pod %s did not end within its grace period", p.pod.Name)
+		p.t.Errorf("Pod %s did not exit within its grace period", p.pod.Name)
 	}
 	if code := process.ProcessState.ExitCode(); code != 0 {
-		p.t.Errorf("Pod %s ended with %v\n%s", p.pod.Name, process.ProcessState, p.printed())
+		p.t.Errorf("Pod %s exited with %v\n%s", p.pod.Name, process.ProcessState, p.printed())
 	}
 	if p.t.Failed() {
-		p.t.Logf("the end of what Pod %s printed:\n%s", p.pod.Name, p.printed())
+		p.t.Logf("the end of the output of Pod %s:\n%s", p.pod.Name, p.printed())
 	}
 }
 
-// get asks the Pod, by the name of one of its ports.
+// get sends a request to a port of the Pod, by the name of the port.
 func (p *runningPod) get(ctx context.Context, port, path string) (*http.Response, error) {
 	for _, there := range p.pod.Spec.Containers[0].Ports {
 		if there.Name == port {

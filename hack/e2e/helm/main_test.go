@@ -32,15 +32,15 @@ import (
 var (
 	bed     *testbed.Bed
 	karmada client.Client
-	// host is the cluster that the chart is installed into.
+	// host is a client of the cluster into which the chart is installed.
 	host client.WithWatch
-	// helm3 is the path of Helm 3, which most releases are made with.
+	// helm3 is the path of Helm 3, with which most releases are installed.
 	helm3   string
 	members = []*testbed.Member{{Name: "member1", Mode: "push"}, {Name: "member2", Mode: "pull"}}
 )
 
 func TestMain(m *testing.M) {
-	// The controller is not started here: the chart installs it.
+	// The test bed does not start the controller, because the chart installs it.
 	options := testbed.Options{Name: "e2e-helm", Env: "E2E", Members: members, FleetFlags: []string{"--host"}}
 	testbed.Main(m, options, func(made *testbed.Bed) (err error) {
 		bed, karmada = made, made.Karmada
@@ -52,8 +52,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// eventually waits until check returns nil, and fails with what it returned last
-// when it never does. Cleaning up waits too, when the test's own context is done.
+// eventually waits until check returns nil, and otherwise fails with its last error.
+// Cleanup waits too, after the test's own context is done.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	if err := bed.Await(context.WithoutCancel(t.Context()), what, check); err != nil {

@@ -33,7 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Alerts and dashboard speak of metrics that the running controller serves.
+// The alerts and the dashboard use only metrics that the running controller serves.
 func TestMetrics(t *testing.T) {
 	forgetInstallation(t)
 	r := newRelease(t)
@@ -41,19 +41,19 @@ func TestMetrics(t *testing.T) {
 	r.installs(chartFolder())
 	running := r.startsOne()
 	j := creates(t, "hello")
-	missing(t) // a reconcile that ends with trouble
+	missing(t) // a reconcile that ends in trouble
 	rules := r.helm(slices.Concat([]string{"template", r.name, chartFolder(), "--show-only", "templates/prometheusrule.yaml", "--set", "image.registry=" + registry, "--set", "metrics.prometheusRule.enabled=true"})...)
 	dashboard, err := os.ReadFile(filepath.Join(chartFolder(), "dashboards", "karmada-direct.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Those of the process come from /proc, which is not in these root folders.
+	// The metrics of the process come from /proc, which these root folders do not have.
 	wanted := map[string]bool{}
 	for _, name := range regexp.MustCompile(`\b(karmada_direct|controller_runtime|workqueue|rest_client|leader_election)_\w+`).FindAllString(rules+string(dashboard), -1) {
 		wanted[name] = true
 	}
 	if len(wanted) < 8 {
-		t.Fatalf("alerts and dashboard speak of %v only", wanted)
+		t.Fatalf("alerts and dashboard use only %v", wanted)
 	}
 	eventually(t, "every metric is served", func(ctx context.Context) error {
 		text, err := metrics(ctx, running)
@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 		}
 		for name := range wanted {
 			if !strings.Contains(text, "\n"+name+"{") {
-				return fmt.Errorf("%s is not", name)
+				return fmt.Errorf("%s is not served", name)
 			}
 		}
 		return nil
@@ -70,8 +70,8 @@ func TestMetrics(t *testing.T) {
 	j.deletes()
 }
 
-// missing makes a DirectPropagation of a resource that is not there, until the
-// test ends.
+// missing creates a DirectPropagation of a resource that does not exist. It is
+// deleted when the test ends.
 func missing(t *testing.T) {
 	t.Helper()
 	object := (&traveler{namespace: "default"}).propagation()
@@ -86,7 +86,7 @@ func missing(t *testing.T) {
 		}
 		eventually(t, "it is gone", func(ctx context.Context) error {
 			if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it is there (%v)", err)
+				return fmt.Errorf("it still exists (%v)", err)
 			}
 			return nil
 		})

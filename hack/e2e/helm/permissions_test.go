@@ -36,7 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The controller has the rights of its role and no others.
+// The controller has the permissions of its roles and no others.
 func TestLeastPrivilege(t *testing.T) {
 	forgetInstallation(t)
 	r := newRelease(t)
@@ -71,8 +71,8 @@ func TestLeastPrivilege(t *testing.T) {
 	secretsAreRefused(t)
 }
 
-// secretsAreRefused propagates a kind that is not named: it is refused, and the
-// object says so.
+// secretsAreRefused propagates a kind that the values do not list. The controller
+// may not read it, and the object says so.
 func secretsAreRefused(t *testing.T) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "helm-secret"}, StringData: map[string]string{"key": "value"}}
@@ -98,7 +98,7 @@ spec:
 	kubectl(t, "delete", "directpropagation", "helm-secret", "--namespace", "default")
 }
 
-// opensTheShop propagates what the documentation does: a Deployment and a
+// opensTheShop propagates the example of the documentation: a Deployment and a
 // ConfigMap.
 func opensTheShop(t *testing.T) {
 	t.Helper()
@@ -109,7 +109,7 @@ func opensTheShop(t *testing.T) {
 	kubectl(t, "delete", "-f", shop, "--ignore-not-found", "--timeout=2m")
 }
 
-// roleIsPropagated does the journey of what is cluster-scoped.
+// roleIsPropagated propagates and withdraws a cluster-scoped resource.
 func roleIsPropagated(t *testing.T) {
 	t.Helper()
 	role := writeFile(t, `
@@ -164,7 +164,7 @@ func writeFile(t *testing.T, content string) string {
 	return path
 }
 
-// asController returns the kubeconfig that the Pod works with, and a client by
+// asController returns a kubeconfig with the Pod's identity, and a client that uses
 // it.
 func asController(t *testing.T, running *runningPod) (string, client.Client) {
 	t.Helper()
@@ -184,9 +184,9 @@ func asController(t *testing.T, running *runningPod) (string, client.Client) {
 	return path, own
 }
 
-// sameRules asks the API server which rules the controller has, and compares
-// them with the roles that are written down. What every authenticated user may
-// do, asking who one is and what one may, is set aside.
+// sameRules asks the API server which rules the controller has, and compares them
+// with the rules of its roles. It ignores what every authenticated user may do:
+// asking who they are and what they may do.
 func sameRules(t *testing.T, own client.Client) {
 	t.Helper()
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
@@ -204,7 +204,7 @@ func sameRules(t *testing.T, own client.Client) {
 		}
 	}
 	want := map[string]bool{}
-	controller, propagated, local := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{} // the aggregated role has no rules here
+	controller, propagated, local := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}, &rbacv1.Role{} // the aggregated role has no rules of its own
 	for key, role := range map[client.ObjectKey]client.Object{
 		{Name: "karmada-direct"}: controller, {Name: "karmada-direct-propagated"}: propagated, {Namespace: namespace, Name: "karmada-direct"}: local,
 	} {
@@ -216,11 +216,11 @@ func sameRules(t *testing.T, own client.Client) {
 		maps.Copy(want, permissions(rule.APIGroups, rule.Resources, rule.ResourceNames, rule.Verbs))
 	}
 	if len(want) < 20 {
-		t.Fatalf("the roles give %d permissions only", len(want))
+		t.Fatalf("the roles give only %d permissions", len(want))
 	}
 	for permission := range have {
 		if !want[permission] {
-			t.Errorf("the controller may %s, which no role of its own says", permission)
+			t.Errorf("the controller may %s, which none of its roles allows", permission)
 		}
 	}
 	for permission := range want {
@@ -247,7 +247,8 @@ func permissions(groups, resources, names, verbs []string) map[string]bool {
 	return all
 }
 
-// Karmada's users get at the new kinds by the roles that they have already.
+// Karmada's users get access to the new kinds through the roles that they already
+// have.
 func TestUsersRoles(t *testing.T) {
 	forgetInstallation(t)
 	kubectl(t, "apply", "--server-side", "-f", filepath.Join(bed.Root, "cmd", "controller-manager", "install", "install.yaml"))

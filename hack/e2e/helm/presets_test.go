@@ -39,13 +39,13 @@ const (
 	namespace = "karmada-system" // on the Karmada API server
 )
 
-// preset is a way in which Karmada is installed.
+// preset is a way of installing Karmada.
 type preset struct {
 	name        string
 	secret, key string
 	values      []string
 	jobs        int
-	// before is done on the Karmada API server by hand.
+	// before prepares the Karmada API server manually.
 	before func(*testing.T)
 }
 
@@ -71,9 +71,9 @@ var presets = []preset{
 	},
 }
 
-// Each of the ways in which Karmada is installed leaves another Secret, and each
-// of the ways to install CRDs and roles is taken once. What is rendered then does
-// the whole journey.
+// Each way of installing Karmada leaves a different Secret. Each way of installing
+// CRDs and roles is used at least once. What the chart renders then serves a user
+// from start to end.
 func TestPresets(t *testing.T) {
 	for _, preset := range presets {
 		t.Run(preset.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestPresets(t *testing.T) {
 			}
 			notes := r.installs(chartFolder(), preset.values...)
 			if want := fmt.Sprintf("of Secret %s (key %s)", preset.secret, preset.key); !strings.Contains(notes, want) {
-				t.Errorf("the notes lack %q:\n%s", want, notes)
+				t.Errorf("the notes do not contain %q:\n%s", want, notes)
 			}
 			for _, pod := range r.jobPods(preset.jobs) {
 				prepare(t, pod).runs()
@@ -107,11 +107,11 @@ func kubectl(t *testing.T, arguments ...string) string {
 	return printed
 }
 
-// forgetInstallation removes from the Karmada API server what an installation
-// has put there, so that the next one has to do it.
+// forgetInstallation removes from the Karmada API server what an installation has
+// created there, so that the next one has to create it.
 func forgetInstallation(t *testing.T) {
 	t.Helper()
-	// A test that failed may have left objects that no controller looks after.
+	// A failed test may have left objects that no controller handles any more.
 	left := &propagationv1alpha1.DirectPropagationList{}
 	if err := karmada.List(t.Context(), left); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
@@ -128,8 +128,8 @@ func forgetInstallation(t *testing.T) {
 	kubectl(t, "delete", "--ignore-not-found", "secret,lease", "--namespace", namespace, "karmada-direct-token", "karmada-direct-credentials", "karmada-direct")
 }
 
-// nothingInTheHostCluster checks that what belongs on the Karmada API server is
-// not in the host cluster.
+// nothingInTheHostCluster checks that the host cluster does not contain what belongs
+// on the Karmada API server.
 func nothingInTheHostCluster(t *testing.T) {
 	t.Helper()
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}

@@ -42,20 +42,20 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// release is a namespace of the host cluster with a release of the chart in it.
+// release is a namespace of the host cluster with a release of the chart.
 type release struct {
 	t *testing.T
-	// namespace admits restricted Pods only.
+	// namespace admits only restricted Pods.
 	namespace string
 	name      string
 
 	mu sync.Mutex
-	// pods are all that ever were there, in the order of their creation: those
-	// of Jobs are gone soon.
+	// pods are all Pods that ever existed, in the order of their creation. Pods of Jobs
+	// are deleted soon.
 	pods []*corev1.Pod
 }
 
-// chartFolder is the chart as it is now.
+// chartFolder returns the folder of the current chart.
 func chartFolder() string { return filepath.Join(bed.Root, "charts", "direct-propagation") }
 
 func newRelease(t *testing.T) *release {
@@ -96,7 +96,7 @@ func newRelease(t *testing.T) *release {
 	return r
 }
 
-// hasSecret puts a kubeconfig where an installation of Karmada would.
+// hasSecret stores a kubeconfig in a Secret, as an installation of Karmada would.
 func (r *release) hasSecret(name, key string, content []byte) {
 	r.t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}, Data: map[string][]byte{key: content}}
@@ -105,7 +105,8 @@ func (r *release) hasSecret(name, key string, content []byte) {
 	}
 }
 
-// adminKubeconfig is what every installation of Karmada leaves in a Secret.
+// adminKubeconfig returns the kubeconfig that every installation of Karmada stores
+// in a Secret.
 func adminKubeconfig(t *testing.T) []byte {
 	t.Helper()
 	content, err := os.ReadFile(bed.Fleet.Kubeconfig("karmada"))
@@ -120,7 +121,7 @@ func (r *release) run(program string, arguments ...string) (string, error) {
 	return run(r.t, program, append(arguments, "--kubeconfig", bed.Fleet.Kubeconfig("host"), "--namespace", r.namespace)...)
 }
 
-// run runs a program of the fleet, or one that is given by its path.
+// run runs a program of the fleet, or a program given by its absolute path.
 func run(t *testing.T, program string, arguments ...string) (string, error) {
 	path := program
 	if !filepath.IsAbs(path) {
@@ -136,7 +137,7 @@ func run(t *testing.T, program string, arguments ...string) (string, error) {
 	return printed.String(), nil
 }
 
-// helm runs helm and returns what it prints.
+// helm runs helm and returns its output.
 func (r *release) helm(arguments ...string) string {
 	r.t.Helper()
 	printed, err := r.run(helm3, arguments...)
@@ -146,11 +147,11 @@ func (r *release) helm(arguments ...string) string {
 	return printed
 }
 
-// registry is one that nobody runs: images are built here.
+// registry is the name of a registry that does not exist. Images are built locally.
 const registry = "registry.example.org"
 
-// onLoopback are values by which nothing here can be reached from elsewhere.
-// Each call names other ports, for Pods that run beside each other.
+// onLoopback returns values that make Pods unreachable from other machines. Each
+// call chooses different ports, for Pods that run at the same time.
 func onLoopback(t *testing.T) []string {
 	t.Helper()
 	return []string{"--set", "image.registry=" + registry, "--set", "listenAddress=127.0.0.1", "--set", "health.port=" + freePort(t), "--set", "metrics.port=" + freePort(t)}
@@ -162,11 +163,11 @@ func freePort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(address) // it has one
+	_, port, _ := net.SplitHostPort(address) // it has a port
 	return port
 }
 
-// installs installs a chart, waits as users do, and returns what helm prints.
+// installs installs a chart, waits as users do, and returns helm's output.
 func (r *release) installs(chart string, values ...string) string {
 	r.t.Helper()
 	return r.helm(slices.Concat([]string{"install", r.name, chart, "--wait", "--timeout", "2m"}, onLoopback(r.t), sets(values))...)
@@ -180,11 +181,11 @@ func sets(values []string) []string {
 	return arguments
 }
 
-// jobPods returns the Pods of Jobs, as far as they were not returned before.
+// jobPods waits until Jobs have created so many Pods in total, and returns them.
 func (r *release) jobPods(count int) []*corev1.Pod {
 	r.t.Helper()
 	var found []*corev1.Pod
-	eventually(r.t, fmt.Sprintf("%d Pods of Jobs were made", count), func(context.Context) error {
+	eventually(r.t, fmt.Sprintf("%d Pods of Jobs were created", count), func(context.Context) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		found = slices.DeleteFunc(slices.Clone(r.pods), func(pod *corev1.Pod) bool {
@@ -198,8 +199,8 @@ func (r *release) jobPods(count int) []*corev1.Pod {
 	return found
 }
 
-// currentPods are the Pods of the Deployment's present template, which the host
-// cluster has called Ready.
+// currentPods waits until the Deployment is rolled out in the host cluster, and
+// returns its Pods.
 func (r *release) currentPods() []*corev1.Pod {
 	r.t.Helper()
 	deployment := &appsv1.Deployment{}
@@ -228,21 +229,21 @@ func (r *release) currentPods() []*corev1.Pod {
 	return current
 }
 
-// startsOne starts one of the replicas. The other's would be the same, and have
-// the same ports.
+// startsOne starts one of the replicas. The other would be identical and use the
+// same ports.
 func (r *release) startsOne() *runningPod {
 	r.t.Helper()
 	pods := r.currentPods()
 	if len(pods) != 2 {
-		r.t.Fatalf("there are %d replicas", len(pods))
+		r.t.Fatalf("there are %d replicas, want 2", len(pods))
 	}
 	running := prepare(r.t, pods[0])
 	running.starts()
 	return running
 }
 
-// previousChart is the chart as it was in its version before the present one,
-// from the history of the repository.
+// previousChart returns the chart in its previous version, from the history of the
+// repository.
 func previousChart(t *testing.T) (folder, version string) {
 	t.Helper()
 	git := func(arguments ...string) ([]byte, error) {
@@ -273,7 +274,7 @@ func previousChart(t *testing.T) (folder, version string) {
 		}
 		return writeChart(t, files), versionOf(then)
 	}
-	t.Fatalf("the history of the repository has no chart before %s; a shallow clone has none", versionOf(present))
+	t.Fatalf("the history of the repository has no chart before %s; is this a shallow clone?", versionOf(present))
 	return "", ""
 }
 
@@ -325,12 +326,12 @@ func startRegistry(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(input.Close(), registry.Wait()); err != nil {
-			t.Errorf("the registry ended with %v", err)
+			t.Errorf("the registry exited with %v", err)
 		}
 	})
 	address, err := bufio.NewReader(output).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the registry says no address: %v", err)
+		t.Fatalf("the registry prints no address: %v", err)
 	}
 	return strings.TrimSpace(address)
 }

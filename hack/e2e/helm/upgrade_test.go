@@ -31,9 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A release is upgraded from the chart before this one, rolled back and removed.
-// Members keep what they have all along, no Work is written for it, and the CRDs
-// stay.
+// A release is upgraded from the previous chart, rolled back and removed. Members
+// keep what they have throughout, no Works are written, and the CRDs stay.
 func TestUpgradeRollbackUninstall(t *testing.T) {
 	previous, version := previousChart(t)
 	forgetInstallation(t)
@@ -47,14 +46,14 @@ func TestUpgradeRollbackUninstall(t *testing.T) {
 	before := installedBy(t)
 
 	r.helm(slices.Concat([]string{"upgrade", r.name, chartFolder(), "--wait", "--timeout", "2m"}, onLoopback(t))...)
-	upgraded := r.startsOne() // a new Pod is ready before an old one goes
+	upgraded := r.startsOne() // a new Pod is ready before an old one is deleted
 	old.stops()
 	if a, b := old.pod.Spec.Containers[0].Image, upgraded.pod.Spec.Containers[0].Image; a == b {
 		t.Errorf("the image is %s before and after", a)
 	}
 	now := installedBy(t)
 	if now == before {
-		t.Errorf("the CRD is still that of %s", before)
+		t.Errorf("the CRD is still the one of %s", before)
 	}
 	holds(t, upgraded)
 	if got := j.works(); !maps.Equal(got, works) {
@@ -70,8 +69,8 @@ func TestUpgradeRollbackUninstall(t *testing.T) {
 	remains(t, r, j, works)
 }
 
-// rollsBack rolls a release back to its first revision. The CRD stays, and no Work
-// is written.
+// rollsBack rolls a release back to its first revision. The CRD stays, and no Works
+// are written.
 func rollsBack(t *testing.T, r *release, j *traveler, old, upgraded *runningPod, now string) *runningPod {
 	t.Helper()
 	works := j.works()
@@ -79,10 +78,10 @@ func rollsBack(t *testing.T, r *release, j *traveler, old, upgraded *runningPod,
 	back := r.startsOne()
 	upgraded.stops()
 	if a, b := old.pod.Spec.Containers[0].Image, back.pod.Spec.Containers[0].Image; a != b {
-		t.Errorf("rolled back, the image is %s, was %s", b, a)
+		t.Errorf("after the rollback, the image is %s, want %s", b, a)
 	}
 	if got := installedBy(t); got != now {
-		t.Errorf("rolled back, the CRD is that of %s, which may not know all that is stored", got)
+		t.Errorf("after the rollback, the CRD is the one of %s, which may lack stored fields", got)
 	}
 	holds(t, back)
 	if got := j.works(); !maps.Equal(got, works) {
@@ -92,7 +91,7 @@ func rollsBack(t *testing.T, r *release, j *traveler, old, upgraded *runningPod,
 	return back
 }
 
-// installedBy returns which version has installed the CRD.
+// installedBy returns the version that has installed the CRD.
 func installedBy(t *testing.T) string {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -102,10 +101,10 @@ func installedBy(t *testing.T) string {
 	return crd.Annotations["propagation.karmada-direct.io/installed-by"]
 }
 
-// holds waits until a Pod is the one that works.
+// holds waits until a Pod is the leader.
 func holds(t *testing.T, running *runningPod) {
 	t.Helper()
-	eventually(t, "Pod "+running.pod.Name+" works", func(ctx context.Context) error {
+	eventually(t, "Pod "+running.pod.Name+" is the leader", func(ctx context.Context) error {
 		text, err := metrics(ctx, running)
 		if err != nil {
 			return err
@@ -127,25 +126,25 @@ func metrics(ctx context.Context, running *runningPod) (string, error) {
 	return string(text), err
 }
 
-// remains checks what uninstalling leaves: all of Karmada's, nothing in the host
-// cluster.
+// remains checks what uninstalling leaves: everything on the Karmada API server, and
+// nothing in the host cluster.
 func remains(t *testing.T, r *release, j *traveler, works map[string]int64) {
 	t.Helper()
 	installedBy(t)
 	if got := j.works(); !maps.Equal(got, works) {
-		t.Errorf("the Works were %v and are %v", works, got)
+		t.Errorf("the Works were %v and are now %v", works, got)
 	}
 	if err := j.told(t.Context(), "after the rollback"); err != nil {
-		t.Errorf("the members do not keep what they had: %v", err)
+		t.Errorf("the members have not kept what they had: %v", err)
 	}
 	if err := karmada.Get(t.Context(), client.ObjectKeyFromObject(j.propagation()), j.propagation()); err != nil {
 		t.Errorf("the DirectPropagation is gone: %v", err)
 	}
 	left, err := r.run("kubectl", "get", "all,serviceaccounts,configmaps,poddisruptionbudgets", "--selector", "app.kubernetes.io/instance="+r.name, "--output", "name")
 	if err != nil || strings.TrimSpace(strings.ReplaceAll(left, "No resources found", "")) != "" && !strings.HasPrefix(left, "No resources found") {
-		t.Errorf("in the host cluster there is left: %s, %v", left, err)
+		t.Errorf("left in the host cluster: %s, %v", left, err)
 	}
-	// Another installation takes it up where it was.
+	// Another installation continues where this one stopped.
 	r.installs(chartFolder())
 	r.startsOne()
 	j.changes("again")

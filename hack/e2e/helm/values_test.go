@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Wrong values are refused before anything is done, and it is said why.
+// Wrong values are rejected, with an explanation, before anything is installed.
 func TestWrongValues(t *testing.T) {
 	r := newRelease(t)
 	for value, want := range map[string]string{
@@ -43,12 +43,12 @@ func TestWrongValues(t *testing.T) {
 		}
 	}
 	if printed := r.helm("list", "--all", "--short"); strings.TrimSpace(printed) != "" {
-		t.Errorf("a release was made: %s", printed)
+		t.Errorf("a release was created: %s", printed)
 	}
 }
 
-// The chart is packaged, pushed to a registry and installed from there, with
-// all that the host cluster has kinds for.
+// The chart is packaged, pushed to a registry and installed from there, with every
+// option for which the host cluster has the kinds.
 func TestEverythingFromARegistry(t *testing.T) {
 	r := newRelease(t)
 	r.hasSecret("karmada-controller-manager-config", "karmada.config", adminKubeconfig(t))

@@ -31,7 +31,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// settingsChart is a user's chart: what is deployed to Karmada itself.
+// settingsChart is the template of a user's chart, which is deployed to Karmada
+// itself.
 const settingsChart = `
 apiVersion: v1
 kind: ConfigMap
@@ -46,9 +47,9 @@ spec:
   clusters: [{name: member1}, {name: {{ .Values.second }}}]
 `
 
-// Users deploy by charts of their own. Helm 4 waits for the members; Helm 3 waits
-// for Kubernetes' own kinds alone, and the documentation says so.
-func TestHelmsOwnWaiter(t *testing.T) {
+// Users deploy with their own charts. Helm 4 waits for the members. Helm 3 waits
+// only for the built-in kinds of Kubernetes, as the documentation says.
+func TestHelmWait(t *testing.T) {
 	helm4 := bed.File("helm4")
 	if err := machine.Build(t.Context(), filepath.Join(bed.Root, "hack", "e2e", "helm", "helm4"), "helm.sh/helm/v4/cmd/helm", helm4); err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestHelmsOwnWaiter(t *testing.T) {
 	}
 }
 
-// usersChart writes the chart of a user.
+// usersChart writes a user's chart.
 func usersChart(t *testing.T) string {
 	t.Helper()
 	chart := t.TempDir()
@@ -86,7 +87,7 @@ func usersChart(t *testing.T) string {
 }
 
 // deploysWith installs, upgrades and uninstalls a chart with a helm that waits for
-// the members, or does not.
+// the members, or with one that does not.
 func deploysWith(t *testing.T, program string, waits bool, chart string) {
 	t.Helper()
 	const missing = "second=no-such-cluster"
@@ -100,25 +101,25 @@ func deploysWith(t *testing.T, program string, waits bool, chart string) {
 	}
 	j := &traveler{t: t, namespace: namespace}
 	if waits {
-		// Now, and not a moment later.
+		// Immediately, not a moment later.
 		if err := j.told(t.Context(), "hello"); err != nil {
-			t.Errorf("%s has waited: %v", program, err)
+			t.Errorf("%s did not wait for the members: %v", program, err)
 		}
 	}
 	j.confirmed("hello")
 	err := helm("upgrade", "settings", chart, "--wait", "--timeout", "10s", "--set", missing)
 	switch {
 	case waits && (err == nil || !strings.Contains(err.Error(), "kind: DirectPropagation, status: InProgress")):
-		t.Errorf("%s upgrades with %s: %v", program, missing, err)
+		t.Errorf("the upgrade by %s with %s returned: %v", program, missing, err)
 	case !waits && err != nil:
-		t.Errorf("%s does wait: the documentation is wrong: %v", program, err)
+		t.Errorf("%s does wait, so the documentation is wrong: %v", program, err)
 	}
 	if err := helm("uninstall", "settings", "--wait"); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "the members lack what was uninstalled", func(ctx context.Context) error {
 		if err := j.told(ctx, "hello"); err == nil || !strings.Contains(err.Error(), "not found") {
-			return fmt.Errorf("they have it: %w", err)
+			return fmt.Errorf("they still have it: %w", err)
 		}
 		return nil
 	})
