@@ -54,7 +54,7 @@ func objectFrom(t *testing.T, path ...string) map[string]any {
 	return object
 }
 
-// Wherever Argo CD runs, times are compared rightly.
+// The health checks compare times correctly in every time zone.
 func TestHealth(t *testing.T) {
 	cases := struct {
 		Tests []struct {
@@ -91,8 +91,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// Trouble is Progressing for a while, and Degraded from then on. How long is
-// counted from when the row became what it is.
+// Trouble is Progressing at first and then Degraded. The time counts from the last
+// transition of the row.
 func TestPatience(t *testing.T) {
 	script := read(t, "health.lua")
 	for _, test := range []struct {
@@ -117,7 +117,7 @@ func TestPatience(t *testing.T) {
 			}
 			health, _ := run(t, script, object).(map[string]any)
 			if health["status"] != test.want {
-				t.Errorf("it is %v, want %s", health, test.want)
+				t.Errorf("health is %v, want %s", health, test.want)
 			}
 		})
 	}
@@ -157,7 +157,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// What users paste is what is tested.
+// The ConfigMap that users apply contains the tested scripts.
 func TestConfigMap(t *testing.T) {
 	config := struct {
 		APIVersion string            `json:"apiVersion"`
@@ -197,7 +197,7 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// The Lua of these tests is as restricted as Argo CD's.
+// The Lua of these tests is as restricted as that of Argo CD.
 func TestLuaIsRestricted(t *testing.T) {
 	for script, want := range map[string]string{
 		`return {x = string.upper("a")}`:        "attempt to index a non-table object(nil) with key 'upper'",
@@ -208,7 +208,7 @@ func TestLuaIsRestricted(t *testing.T) {
 		`while true do end`:                     "context deadline exceeded",
 	} {
 		if _, err := tryRun(script, map[string]any{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", script, err, want)
+			t.Errorf("%s: error = %v, want one that contains %q", script, err, want)
 		}
 	}
 }

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package argocd tests the scripts of docs/argocd in the Lua that Argo CD gives
-// to scripts of its users: without the libraries for text, files and the like,
-// and with one second of time. The cases stand beside the scripts, in the form
-// that Argo CD's own repository has them.
+// Package argocd tests the scripts of docs/argocd in the same Lua environment that
+// Argo CD gives to users' scripts: without the libraries for strings, files and the
+// like, and with a limit in place of Argo CD's one second. The test cases are next
+// to the scripts, in the format of Argo CD's own repository.
 package argocd

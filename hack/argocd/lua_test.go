@@ -24,7 +24,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// run runs a script on an object and returns the table that it returns.
+// run runs a script on an object and returns its result.
 func run(t *testing.T, script string, object map[string]any) any {
 	t.Helper()
 	result, err := tryRun(script, object)
@@ -34,11 +34,12 @@ func run(t *testing.T, script string, object map[string]any) any {
 	return result
 }
 
-// budget ends a script after a number of instructions: the interpreter asks for
-// Done before each of them. Argo CD gives a script a second, which is enough for
-// millions. A second on the clock would depend on what else the machine does.
+// budget ends a script after a number of instructions, because the interpreter calls
+// Done before each of them. Argo CD gives a script one second, which is enough for
+// millions of instructions. A limit in seconds would depend on the load of the
+// machine.
 type budget struct {
-	context.Context //nolint:containedctx // it is one itself
+	context.Context //nolint:containedctx // it is a context itself
 	left            int
 }
 
@@ -56,7 +57,7 @@ func (b *budget) Err() error {
 	return nil
 }
 
-// spent is a channel on which nobody has to wait.
+// spent is a closed channel.
 var spent = func() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)
@@ -73,8 +74,8 @@ func tryRun(script string, object map[string]any) (any, error) {
 			return nil, fmt.Errorf("opening library %s: %w", name, err)
 		}
 	}
-	// Of the library for the operating system there are the time and the date,
-	// and these only for who asks for them.
+	// Of the os library, only time and date are available, and only to scripts that
+	// require it.
 	state.PreloadModule(lua.OsLibName, func(state *lua.LState) int {
 		whole := lua.NewState(lua.Options{SkipOpenLibs: true})
 		lua.OpenOs(whole)

@@ -37,15 +37,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// controller is a controller-manager that runs in the background, as it is
-// kept in a file from one call of this program to the next.
+// controller is a controller-manager that runs in the background. It is stored in a
+// file between calls of this program.
 type controller struct {
-	// PID, StartTime and Boot together name one process of all that ever ran:
-	// a process id alone is used again and again.
+	// PID, StartTime and Boot together identify a process. A process ID alone is
+	// reused.
 	PID       int    `json:"pid"`
 	StartTime string `json:"startTime"`
 	Boot      string `json:"boot"`
-	// Program is the hash of what runs.
+	// Program is the hash of the running program.
 	Program string `json:"program"`
 	Health  string `json:"health"`
 	Metrics string `json:"metrics"`
@@ -57,9 +57,9 @@ func (f *fleet) controllerLog() string {
 	return filepath.Join(f.dir, "logs", "controller-manager.log")
 }
 
-// compileController starts to compile the controller. The caller waits for the
-// end in useController. The flags for the compiler are those of "go run", so that
-// nothing is compiled twice.
+// compileController starts to compile the controller. useController waits for the
+// result. The compiler flags are those of "go run", so that nothing is compiled
+// twice.
 func (f *fleet) compileController(ctx context.Context) {
 	compiled := make(chan error, 1)
 	f.compiled = compiled
@@ -71,7 +71,7 @@ func (f *fleet) compiledController() string {
 }
 
 // useController waits for the compiled controller and copies it to the fleet's
-// folder: whatever is built elsewhere while the demo runs does not disturb it.
+// folder, so that other builds do not disturb a running demo.
 func (f *fleet) useController() error {
 	if err := <-f.compiled; err != nil {
 		return err
@@ -80,7 +80,7 @@ func (f *fleet) useController() error {
 	if err != nil {
 		return fmt.Errorf("reading the controller: %w", err)
 	}
-	// Renaming does not disturb one that runs.
+	// Renaming does not disturb a running program.
 	beside := f.controllerProgram() + ".new"
 	if err := os.WriteFile(beside, program, 0o755); err != nil {
 		return fmt.Errorf("copying the controller: %w", err)
@@ -88,7 +88,7 @@ func (f *fleet) useController() error {
 	return os.Rename(beside, f.controllerProgram())
 }
 
-// installCRDs has the program install the kinds that it serves.
+// installCRDs makes the controller program install its CRDs.
 func (f *fleet) installCRDs(ctx context.Context, out *printer) error {
 	out.line("$ controller-manager install-crds --kubeconfig %s", f.kubeconfig(karmada))
 	command := exec.CommandContext(ctx, f.controllerProgram(), "install-crds", "--kubeconfig", f.kubeconfig(karmada))
@@ -101,7 +101,7 @@ func (f *fleet) installCRDs(ctx context.Context, out *printer) error {
 	return nil
 }
 
-// startController makes sure that the controller runs, as it was built now.
+// startController ensures that the controller is running in its current build.
 func (f *fleet) startController(ctx context.Context, out *printer) error {
 	program, err := hashOf(f.controllerProgram())
 	if err != nil {
@@ -111,10 +111,10 @@ func (f *fleet) startController(ctx context.Context, out *printer) error {
 		return err
 	} else if running != nil {
 		if running.Program == program && isReady(ctx, running.Health) {
-			out.line("It runs already, as process %d.", running.PID)
+			out.line("It is already running, as process %d.", running.PID)
 			return nil
 		}
-		out.line("One that was built before runs as process %d; ending it.", running.PID)
+		out.line("An older build is running as process %d; stopping it.", running.PID)
 		if err := f.stopController(ctx, out); err != nil {
 			return err
 		}
@@ -140,15 +140,15 @@ func (f *fleet) startController(ctx context.Context, out *printer) error {
 	return nil
 }
 
-// launch starts the program on its own, so that it outlives this one, and
-// records which process it is.
+// launch starts the program in its own session, so that it outlives this program,
+// and records its process.
 func (f *fleet) launch(started *controller) (died <-chan error, err error) {
 	log, err := os.OpenFile(f.controllerLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening the controller's log: %w", err)
 	}
 	defer log.Close()
-	command := exec.Command(f.controllerProgram(), //nolint:noctx // it is to outlive this program
+	command := exec.Command(f.controllerProgram(), //nolint:noctx // it must outlive this program
 		"--kubeconfig", f.kubeconfig(karmada),
 		"--health-probe-bind-address", started.Health,
 		"--metrics-bind-address", started.Metrics)
@@ -162,7 +162,7 @@ func (f *fleet) launch(started *controller) (died <-chan error, err error) {
 	go func() { exited <- command.Wait() }()
 	started.PID = command.Process.Pid
 	if started.StartTime, started.Boot, err = identify(started.PID); err != nil {
-		return nil, fmt.Errorf("the controller ended at once: %w\n%s", err, machine.Tail(f.controllerLog(), 20, nil))
+		return nil, fmt.Errorf("the controller exited immediately: %w\n%s", err, machine.Tail(f.controllerLog(), 20, nil))
 	}
 	raw, err := json.MarshalIndent(started, "", "  ")
 	if err == nil {
@@ -174,7 +174,7 @@ func (f *fleet) launch(started *controller) (died <-chan error, err error) {
 	return exited, nil
 }
 
-// awaitReady waits until the controller says that it is ready.
+// awaitReady waits until the controller is ready.
 func awaitReady(ctx context.Context, started *controller, died <-chan error) error {
 	const patience, interval = 30 * time.Second, 50 * time.Millisecond
 	ended := false
@@ -182,7 +182,7 @@ func awaitReady(ctx context.Context, started *controller, died <-chan error) err
 		select {
 		case err := <-died:
 			ended = true
-			return false, fmt.Errorf("the controller ended: %w", errors.Join(err, os.ErrProcessDone))
+			return false, fmt.Errorf("the controller exited: %w", errors.Join(err, os.ErrProcessDone))
 		default:
 			return isReady(ctx, started.Health), nil
 		}
@@ -197,34 +197,34 @@ func isReady(ctx context.Context, address string) bool {
 	return machine.Answers(ctx, "http://"+address+"/readyz")
 }
 
-// runningController returns the controller that an earlier call started; nil
-// when it does not run any more.
+// runningController returns the controller that an earlier call has started, or nil
+// if it is no longer running.
 func (f *fleet) runningController() (*controller, error) {
 	raw, err := os.ReadFile(f.controllerState())
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // none was started, which is no error
+		return nil, nil //nolint:nilnil // none was started, which is not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading which process the controller is: %w", err)
+		return nil, fmt.Errorf("reading the record of the controller: %w", err)
 	}
 	recorded := &controller{}
 	if err := json.Unmarshal(raw, recorded); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", f.controllerState(), err)
 	}
 	if !recorded.runs() {
-		return nil, nil //nolint:nilnil // it ended by itself
+		return nil, nil //nolint:nilnil // it has exited
 	}
 	return recorded, nil
 }
 
-// stopController ends exactly the process that was started, if it still runs.
+// stopController stops exactly the process that was started, if it is still running.
 func (f *fleet) stopController(ctx context.Context, out *printer) error {
 	running, err := f.runningController()
 	if err != nil || running == nil {
 		return err
 	}
-	// The handle stands for the process. It is taken before the process is
-	// looked at: should it end in between, nobody else gets the signal.
+	// The handle refers to the process. It is opened before the process is identified:
+	// if the process ends in between, no other process gets the signal.
 	process, err := os.FindProcess(running.PID)
 	if err != nil {
 		return fmt.Errorf("finding the controller: %w", err)
@@ -235,36 +235,38 @@ func (f *fleet) stopController(ctx context.Context, out *printer) error {
 			break
 		}
 		if err := process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return fmt.Errorf("ending the controller, process %d: %w", running.PID, err)
+			return fmt.Errorf("stopping the controller, process %d: %w", running.PID, err)
 		}
-		// Time enough to give the lease back, so that the next one need not wait.
+		// This is enough time to release the lease, so that the next controller does not
+		// have to wait.
 		const patience, interval = 15 * time.Second, 50 * time.Millisecond
 		_ = wait.PollUntilContextTimeout(ctx, interval, patience, true, func(context.Context) (bool, error) { return !running.runs(), nil })
 	}
 	if running.runs() {
-		return fmt.Errorf("the controller, process %d, does not end", running.PID)
+		return fmt.Errorf("the controller, process %d, does not exit", running.PID)
 	}
-	out.line("The controller, process %d, has ended.", running.PID)
+	out.line("The controller, process %d, is stopped.", running.PID)
 	if err := os.Remove(f.controllerState()); err != nil {
 		return fmt.Errorf("deleting the record of the controller: %w", err)
 	}
 	return nil
 }
 
-// runs reports whether the very process still runs.
+// runs reports whether this process is still running.
 func (c *controller) runs() bool {
 	startTime, boot, err := identify(c.PID)
 	return err == nil && startTime == c.StartTime && boot == c.Boot
 }
 
-// identify says when the process of an id started, in ticks since which boot.
+// identify returns the start time of a process in ticks since boot, and the ID of
+// that boot.
 func identify(pid int) (startTime, boot string, err error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return "", "", fmt.Errorf("looking at process %d: %w", pid, err)
+		return "", "", fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	// After the program's name, which may hold blanks and brackets, come the
-	// state, field 3, and others; the start time is field 22.
+	// The program's name may contain spaces and parentheses. After it come the state,
+	// which is field 3, and other fields. The start time is field 22.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const state, start = 0, 22 - 3
 	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {
@@ -272,7 +274,7 @@ func identify(pid int) (startTime, boot string, err error) {
 	}
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", "", fmt.Errorf("reading which boot this is: %w", err)
+		return "", "", fmt.Errorf("reading the boot ID: %w", err)
 	}
 	return fields[start], strings.TrimSpace(string(id)), nil
 }

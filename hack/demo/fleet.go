@@ -32,15 +32,15 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// fleet is the fleet of the demo. Paths that are shown are relative to the
-// repository's root, so that they can be typed.
+// fleet is the fleet of the demo. Displayed paths are relative to the repository's
+// root, so that users can type them.
 type fleet struct {
 	name string
 	root string
 	dir  string
-	// running is known once the fleet program is built.
+	// running is set when the fleet program is built.
 	running *machine.Fleet
-	// compiled gets the result of compiling the controller.
+	// compiled receives the result of compiling the controller.
 	compiled <-chan error
 }
 
@@ -48,10 +48,10 @@ func (f *fleet) kubeconfig(cluster string) string {
 	return filepath.Join(f.dir, cluster+".kubeconfig")
 }
 
-// members are those of the fleet that is up.
+// members returns the members of the running fleet.
 func (f *fleet) members() []machine.FleetMember { return f.running.State.Members }
 
-// up brings the fleet up, or makes sure that it is.
+// up starts the fleet if it is not running.
 func (f *fleet) up(ctx context.Context, out *printer) error {
 	all, err := f.run(ctx, func(line string) { showFleetLine(out, line) }, "up")
 	if err != nil {
@@ -60,13 +60,14 @@ func (f *fleet) up(ctx context.Context, out *printer) error {
 	return f.running.Load()
 }
 
-// exists reports whether there is a fleet of this name.
+// exists reports whether a fleet of this name exists.
 func (f *fleet) exists() bool {
 	_, err := os.Stat(filepath.Join(f.dir, "fleet.json"))
 	return err == nil
 }
 
-// run runs the fleet program, hands on each line, and returns all of them.
+// run runs the fleet program, passes each line of output to show, and returns the
+// whole output.
 func (f *fleet) run(ctx context.Context, show func(line string), arguments ...string) (_ string, err error) {
 	if f.running, err = machine.NewFleet(ctx, f.root, f.name, filepath.Join(f.root, "bin", "demo", "fleet")); err != nil {
 		return "", err
@@ -86,11 +87,12 @@ func (f *fleet) run(ctx context.Context, show func(line string), arguments ...st
 	return all.String(), errors.Join(lines.Err(), <-finished)
 }
 
-// fleetStep is a line of "fleet up" about one of many parts.
+// fleetStep matches a line of "fleet up" about one of its many steps.
 var fleetStep = regexp.MustCompile(`^ +\d+\.\d+s {2}`)
 
-// showFleetLine hands on what a newcomer wants to know of a fleet that comes
-// up: what takes minutes, the members, and that it is up.
+// showFleetLine shows the lines of "fleet up" that interest a newcomer: what takes
+// minutes, the members, and that the fleet is up. Other steps are shown only
+// briefly.
 func showFleetLine(out *printer, line string) {
 	switch {
 	case strings.HasPrefix(line, "Fleet ") && strings.Contains(line, " is up"), strings.HasSuffix(line, "registered and Ready"):
@@ -99,12 +101,12 @@ func showFleetLine(out *printer, line string) {
 	case fleetStep.MatchString(line):
 		out.passing(strings.TrimSpace(line))
 	case strings.HasPrefix(line, "  ") && !strings.Contains(line, "kubectl") && !strings.Contains(line, "export"):
-		// Compiling the fleet's programs, the first time.
+		// Progress of compiling the fleet's programs, the first time.
 		out.line("%s", strings.TrimSpace(line))
 	}
 }
 
-// kubectl runs the fleet's kubectl, and shows the command and what it says.
+// kubectl runs the fleet's kubectl and shows the command and its output.
 func (f *fleet) kubectl(ctx context.Context, out *printer, cluster string, arguments ...string) error {
 	shown := strings.Join(arguments, " ")
 	if cluster != karmada {

@@ -14,9 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command demo brings up a fleet with the controller in it and shows, step by
-// step, what the controller does. It leaves everything running; "demo down"
-// ends it.
+// Command demo starts a fleet and the controller, and shows step by step what the
+// controller does. It leaves everything running. "demo down" stops it.
 package main
 
 import (
@@ -47,7 +46,7 @@ func run() error {
 
 func newCommand() *cobra.Command {
 	name := "demo"
-	// The repository's root is where this is started from, see the Makefile.
+	// The Makefile starts this program in the repository's root.
 	fleetOf := func() (*fleet, error) {
 		root, err := os.Getwd()
 		if err != nil {
@@ -57,7 +56,7 @@ func newCommand() *cobra.Command {
 	}
 	root := &cobra.Command{
 		Use:           "demo",
-		Short:         "Show on this machine what Karmada Direct does",
+		Short:         "Show what Karmada Direct does, on this machine",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -73,7 +72,7 @@ func newCommand() *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(&cobra.Command{
 		Use:   "down",
-		Short: "End the controller and the fleet of the demo, and delete their files",
+		Short: "Stop the controller and the fleet of the demo, and delete their files",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			fleet, err := fleetOf()

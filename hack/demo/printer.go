@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// printer writes for a person: numbered steps, and what happens in each.
+// printer writes for people: numbered steps, and what happens in each.
 type printer struct {
 	out      io.Writer
 	terminal bool
@@ -32,7 +32,7 @@ type printer struct {
 
 	steps, step int
 	stepBegan   time.Time
-	// marked is what since counts from.
+	// marked is the time from which since counts.
 	marked time.Time
 }
 
@@ -49,30 +49,30 @@ func (p *printer) begin(title, why string) {
 	fmt.Fprintf(p.out, "\n[%d/%d] %s\n      %s\n", p.step, p.steps, title, why)
 }
 
-// end ends a step that went well.
+// end ends a successful step.
 func (p *printer) end() {
 	p.line("done in %s", seconds(time.Since(p.stepBegan)))
 }
 
-// line writes a line of a step.
+// line writes lines of a step.
 func (p *printer) line(format string, arguments ...any) {
 	for line := range strings.Lines(fmt.Sprintf(format, arguments...)) {
 		fmt.Fprintf(p.out, "      %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
-// passing writes a line that the next one replaces; on anything but a
-// terminal it writes nothing.
+// passing writes a line that the next one replaces. If the output is not a terminal,
+// it writes nothing.
 func (p *printer) passing(line string) {
 	if p.terminal {
 		fmt.Fprintf(p.out, "\r      %-70.70s\r", line)
 	}
 }
 
-// mark begins the time that since returns.
+// mark sets the time from which since counts.
 func (p *printer) mark() { p.marked = time.Now() }
 
-// since is how long ago the mark was, as a column.
+// since returns the time since the mark, formatted as a column.
 func (p *printer) since() string {
 	return fmt.Sprintf("%7s", seconds(time.Since(p.marked)))
 }

@@ -33,12 +33,12 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// rows follows the DirectPropagations of a namespace and shows each change of
-// a row when it happens.
+// rows follows the DirectPropagations of a namespace and shows each change of a row
+// when it happens.
 type rows struct {
 	out *printer
-	// expected is, by DirectPropagation, the revision that all its clusters are
-	// to confirm.
+	// expected maps DirectPropagations to the revision that all their clusters must
+	// confirm.
 	expected map[string]string
 
 	shown   map[string]string
@@ -46,10 +46,11 @@ type rows struct {
 	last    map[string]*propagationv1alpha1.DirectPropagation
 }
 
-// patience is how long the clusters get to confirm a revision.
+// patience is the time limit for the clusters to confirm a revision.
 const patience = 2 * time.Minute
 
-// awaitRevisions shows rows until every cluster has confirmed what is expected.
+// awaitRevisions shows rows until every cluster has confirmed the expected
+// revisions.
 func awaitRevisions(ctx context.Context, server client.WithWatch, out *printer, expected map[string]string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not confirmed after %v", patience))
 	defer cancel()
@@ -66,8 +67,8 @@ func awaitRevisions(ctx context.Context, server client.WithWatch, out *printer, 
 	return nil
 }
 
-// follow lists and watches until all is settled or the API server ends the
-// watch, as it does now and then.
+// follow lists and watches until everything is settled or the API server ends the
+// watch, as it does occasionally.
 func (r *rows) follow(ctx context.Context, server client.WithWatch) error {
 	list := &propagationv1alpha1.DirectPropagationList{}
 	if err := server.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -125,9 +126,9 @@ func (r *rows) see(object *propagationv1alpha1.DirectPropagation) {
 	}
 }
 
-// isSettled reports whether an object is Ready at a revision. Ready alone would
-// not do: for the moment that it takes the controller to see that a resource
-// has changed, Ready speaks of the resource as it was.
+// isSettled reports whether an object is Ready at a revision. Ready alone is not
+// enough: until the controller has seen a change of the resource, Ready describes
+// the previous state of the resource.
 func isSettled(object *propagationv1alpha1.DirectPropagation, revision string) bool {
 	return ptr.Deref(object.Status.ObservedGeneration, -1) == object.Generation &&
 		meta.IsStatusConditionTrue(object.Status.Conditions, propagationv1alpha1.ConditionReady) &&
@@ -136,7 +137,7 @@ func isSettled(object *propagationv1alpha1.DirectPropagation, revision string) b
 
 func (r *rows) done() bool { return len(r.settled) == len(r.expected) }
 
-// describe says what is missing.
+// describe lists what is missing.
 func (r *rows) describe() string {
 	lines := []string{}
 	for _, name := range slices.Sorted(maps.Keys(r.expected)) {
@@ -148,7 +149,7 @@ func (r *rows) describe() string {
 		case len(object.Status.Conditions) == 0:
 			lines = append(lines, fmt.Sprintf("DirectPropagation %s/%s: the controller has not seen it", namespace, name))
 		default:
-			lines = append(lines, fmt.Sprintf("DirectPropagation %s/%s is to be Ready at revision %s:", namespace, name, revision))
+			lines = append(lines, fmt.Sprintf("DirectPropagation %s/%s is not Ready at revision %s:", namespace, name, revision))
 			for _, condition := range object.Status.Conditions {
 				lines = append(lines, fmt.Sprintf("  %s=%s %s: %s", condition.Type, condition.Status, condition.Reason, condition.Message))
 			}
@@ -157,4 +158,4 @@ func (r *rows) describe() string {
 	return strings.Join(lines, "\n")
 }
 
-var errUntrue = errors.New("the status says what the cluster does not")
+var errUntrue = errors.New("the status does not match the cluster")

@@ -35,9 +35,10 @@ import (
 )
 
 const (
-	// karmada is the control plane, among the fleet's clusters.
+	// karmada is the name of the control plane among the fleet's clusters.
 	karmada = "karmada"
-	// example is what is applied; the names below stand in it.
+	// example is the manifest that the demo applies. The names below are those of its
+	// objects.
 	example    = "docs/examples/shop.yaml"
 	namespace  = "shop"
 	deployment = "web"
@@ -46,27 +47,27 @@ const (
 	nextImage  = "nginx:1.29"
 )
 
-// story is the demo while it is told.
+// story is the state of a running demo.
 type story struct {
 	*fleet
 	out *printer
-	// server is Karmada's API server.
+	// server is a client of Karmada's API server.
 	server client.WithWatch
 }
 
-// step is one of the things that the demo does.
+// step is a step of the demo.
 type step struct {
 	title, why string
 	do         func(context.Context) error
 }
 
-// steps are all of them, in order.
+// steps returns all steps in order.
 func (s *story) steps() []step {
 	return []step{
 		{
 			"A fleet: Karmada and two member clusters, as plain processes",
-			"member1 is pushed to by Karmada, member2 pulls through karmada-agent.\n" +
-				"      The first time, their programs are compiled, which takes minutes; from then on they are kept.",
+			"Karmada pushes to member1, and member2 pulls through karmada-agent.\n" +
+				"      The first run compiles their programs, which takes several minutes. Later runs reuse them.",
 			s.bringUp,
 		},
 		{
@@ -76,12 +77,12 @@ func (s *story) steps() []step {
 		},
 		{
 			"Install the kind DirectPropagation",
-			"It belongs on Karmada's API server, beside the resources that it propagates.",
+			"It belongs on Karmada's API server, next to the resources that it propagates.",
 			func(ctx context.Context) error { return s.installCRDs(ctx, s.out) },
 		},
 		{
 			"Start the controller",
-			"In the background, on this machine alone.",
+			"It runs in the background, on this machine.",
 			func(ctx context.Context) error { return s.startController(ctx, s.out) },
 		},
 		{
@@ -94,15 +95,15 @@ func (s *story) steps() []step {
 			"Only the Deployment is touched. A row shows the old revision until the member has confirmed the new one.",
 			s.change,
 		},
-		{"Ask the members themselves", "What they run must be what the rows said.", s.ask},
+		{"Check the members", "They must run what the rows say.", s.ask},
 	}
 }
 
-// tell runs all steps, and stops at the first that does not happen.
+// tell runs all steps and stops at the first failure.
 func tell(ctx context.Context, fleet *fleet, out *printer) error {
 	s := &story{fleet: fleet, out: out}
 	steps := s.steps()
-	// A fleet that starts mostly waits, and the linker uses one core.
+	// Compile in parallel: a starting fleet mostly waits, and the linker uses one core.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.compileController(ctx)
@@ -110,7 +111,7 @@ func tell(ctx context.Context, fleet *fleet, out *printer) error {
 	for _, step := range steps {
 		out.begin(step.title, step.why)
 		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("step %d of %d, %q, did not happen: %w", out.step, out.steps, step.title, err)
+			return fmt.Errorf("step %d of %d, %q, failed: %w", out.step, out.steps, step.title, err)
 		}
 		out.end()
 	}
@@ -159,8 +160,8 @@ func (s *story) change(ctx context.Context) error {
 	return s.await(ctx, nextImage, deployment)
 }
 
-// await waits until all rows say that the present revisions are confirmed, and
-// asks the members at once whether that is true.
+// await waits until all rows confirm the current revisions, and then immediately
+// checks the members.
 func (s *story) await(ctx context.Context, image string, names ...string) error {
 	s.out.mark()
 	expected := map[string]string{}
@@ -177,7 +178,7 @@ func (s *story) await(ctx context.Context, image string, names ...string) error 
 	return s.verify(ctx, image)
 }
 
-// revision is that of a resource as it is now: what all clusters are to
+// revision returns the current revision of a resource, which all clusters must
 // confirm.
 func (s *story) revision(ctx context.Context, name string) (string, error) {
 	resource := &unstructured.Unstructured{}
@@ -197,7 +198,7 @@ func (s *story) revision(ctx context.Context, name string) (string, error) {
 	return manifest.Revision, nil
 }
 
-// verify compares what the members have with what the rows say they have.
+// verify compares the members with what the rows say.
 func (s *story) verify(ctx context.Context, image string) error {
 	wanted := &corev1.ConfigMap{}
 	if err := s.server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: configMap}, wanted); err != nil {
@@ -237,10 +238,10 @@ func (s *story) ask(ctx context.Context) error {
 	return s.verify(ctx, nextImage)
 }
 
-// next says what is there to be used, and what for.
+// next prints what is running and what to try next.
 func (s *story) next() {
 	fmt.Fprintf(s.out.out, `
-All of it took %s, and goes on running.
+This took %s. Everything keeps running.
 
       Karmada   %s
 `, seconds(time.Since(s.out.began)), s.kubeconfig(karmada))
@@ -252,26 +253,26 @@ Try next, from this folder:
 
   export PATH=%s:$PATH KUBECONFIG=%s
 
-  # What runs where, and which revision of it.
+  # What runs where, and in which revision.
   kubectl -n %[3]s get dp -o wide
 
-  # Withdraw the Deployment from member2, and look there.
+  # Withdraw the Deployment from member2, and check the member.
   kubectl -n %[3]s patch dp %[4]s --type merge -p '{"spec":{"clusters":[{"name":"member1"}]}}'
   kubectl --kubeconfig %[5]s -n %[3]s get deployment
 
-  # An outage: within a minute, the row of member2 says that nobody knows.
+  # An outage: within a minute, the row of member2 is Unknown.
   go -C hack/fleet run . stop --name %[6]s member2
   kubectl -n %[3]s get dp %[7]s -w -o wide
 
-  make demo       # tells the story again; starts what you have stopped
-  make demo-down  # ends it all
+  make demo       # runs the demo again, and starts what you have stopped
+  make demo-down  # stops everything
 `, s.running.State.Bin, s.kubeconfig(karmada), namespace, deployment, s.kubeconfig("member2"), s.name, configMap)
 }
 
-// down ends what the demo started.
+// down stops what the demo has started.
 func down(ctx context.Context, fleet *fleet, out *printer) error {
 	if !fleet.exists() {
-		out.line("There is no fleet %s; nothing to end.", fleet.name)
+		out.line("There is no fleet %s; nothing to stop.", fleet.name)
 		return nil
 	}
 	if err := fleet.stopController(ctx, out); err != nil {
