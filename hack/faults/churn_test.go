@@ -47,13 +47,13 @@ const (
 	churnLanes  = 20
 	churnCycles = 5
 	churnKinds  = 5
-	// haste is how long after its creation an object is deleted at most.
+	// haste is the maximum time between the creation of an object and its deletion.
 	haste = 200 * time.Millisecond
 )
 
-// Objects are deleted 0 to 200 ms after they were created, a hundred times, and
-// the first object of some kinds on the members too. Nothing may be left on
-// any member, at once or later.
+// Objects are deleted 0 to 200 ms after their creation, a hundred times, including
+// objects that are the first of their kind on the members. Nothing may be left on
+// any member, neither immediately nor later.
 func TestCreateAndDeleteInHaste(t *testing.T) {
 	ns := newNamespace(t)
 	seeds := bed.Seeded(t)
@@ -83,8 +83,8 @@ func TestCreateAndDeleteInHaste(t *testing.T) {
 	ns.Throughout(10*time.Second, "nothing is left on members", func(ctx context.Context) error { return ns.isBare(ctx, kinds) })
 }
 
-// cycle creates a resource and a DirectPropagation of it, deletes it after a
-// pause, and waits until it is gone.
+// cycle creates a resource and its DirectPropagation, deletes the DirectPropagation
+// after a random delay, waits until it is gone, and deletes the resource.
 func (ns *Namespace) cycle(resource client.Object, random *rand.Rand) error {
 	resource.SetNamespace(ns.Name)
 	if err := karmada.Create(ns.Ctx, resource); err != nil {
@@ -99,22 +99,22 @@ func (ns *Namespace) cycle(resource client.Object, random *rand.Rand) error {
 		return fmt.Errorf("creating DirectPropagation %s: %w", name, err)
 	}
 	pause := time.NewTimer(time.Duration(random.Int64N(int64(haste))))
-	<-pause.C // the pause is what is tried here
+	<-pause.C // this delay is what the test varies
 	if err := karmada.Delete(ns.Ctx, object); err != nil {
 		return fmt.Errorf("deleting DirectPropagation %s: %w", name, err)
 	}
 	if err := bed.Await(ns.Ctx, "DirectPropagation "+name+" is gone", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			return errors.Join(errors.New("it is there"), err)
+			return errors.Join(errors.New("it still exists"), err)
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("DirectPropagation %s does not go: %w", name, err)
+		return fmt.Errorf("DirectPropagation %s is not deleted: %w", name, err)
 	}
 	return karmada.Delete(ns.Ctx, resource)
 }
 
-// reached says how far objects came before they were deleted.
+// reached describes how far the objects got before they were deleted.
 func (ns *Namespace) reached(since time.Time) string {
 	written, confirmed := map[string]bool{}, map[string]bool{}
 	for _, event := range works.Since(since) {
@@ -134,13 +134,13 @@ func (ns *Namespace) reached(since time.Time) string {
 		}
 	}
 	if count < churnLanes {
-		ns.T.Errorf("only %d of %d Works reached a member: the test proves little", count, len(written))
+		ns.T.Errorf("only %d of %d Works reached a member, so the test proves little", count, len(written))
 	}
 	return fmt.Sprintf("%d Works were written, %d reached their member first", len(written), count)
 }
 
-// hasKinds installs kinds everywhere, and waits until Karmada knows that the
-// members serve them. No object of them has ever been on a member.
+// hasKinds installs kinds everywhere and waits until Karmada knows that the members
+// serve them. The members have never had an object of these kinds.
 func (ns *Namespace) hasKinds(count int) []*apiextensionsv1.CustomResourceDefinition {
 	ns.T.Helper()
 	kinds := []*apiextensionsv1.CustomResourceDefinition{}
@@ -168,7 +168,7 @@ func (ns *Namespace) hasKinds(count int) []*apiextensionsv1.CustomResourceDefini
 	return kinds
 }
 
-// isBare says what is on a member of what was propagated.
+// isBare returns an error if a member still has something that was propagated.
 func (ns *Namespace) isBare(ctx context.Context, kinds []*apiextensionsv1.CustomResourceDefinition) error {
 	for _, m := range members {
 		left := &corev1.ConfigMapList{}

@@ -29,35 +29,35 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// configMap names a ConfigMap of the namespace.
+// configMap returns a ConfigMap that identifies one of the namespace.
 func (ns *Namespace) configMap(name string) *corev1.ConfigMap {
 	named := testbed.ConfigMap(name, "")
 	named.Namespace = ns.Name
 	return named
 }
 
-// runs checks that a member has a ConfigMap as it is on the control plane, now.
+// runs checks, without waiting, that a member's ConfigMap matches the control plane.
 func (ns *Namespace) runs(m *Member, name string) {
 	ns.T.Helper()
 	if err := ns.Differs(ns.Ctx, m, ns.configMap(name)); err != nil {
-		ns.T.Errorf("%s is said to run it, and yet: %v", m.Name, err)
+		ns.T.Errorf("the status says that %s runs it, but: %v", m.Name, err)
 	}
 }
 
-// lacks says that a member has a ConfigMap; nil when it has not.
+// lacks returns an error unless the ConfigMap does not exist on the member.
 func (ns *Namespace) lacks(ctx context.Context, m *Member, name string) error {
 	return m.Lacks(ctx, ns.configMap(name))
 }
 
-// comesToLack waits until a member does not have a ConfigMap, and returns when that
-// was.
+// comesToLack waits until a member no longer has a ConfigMap, and returns the time
+// of that.
 func (ns *Namespace) comesToLack(m *Member, name string) time.Time {
 	ns.T.Helper()
 	return ns.ComeToLack(ns.configMap(name), m)
 }
 
-// work is the Work of a ConfigMap on a cluster as it was seen last; nil when there
-// is none.
+// work returns the last recorded state of the Work of a ConfigMap for a cluster, or
+// nil if there is none.
 func (ns *Namespace) work(cluster, name string) *workv1alpha1.Work {
 	work, _ := works.Latest(ns.WorkKey(testbed.Reference("v1", "ConfigMap", name), cluster)).(*workv1alpha1.Work)
 	return work

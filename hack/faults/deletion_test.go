@@ -37,9 +37,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// A push and a pull member are gone when objects are deleted. One of them
-// waits for the members, the other is told to let go of them. When the members
-// are back, nothing is left on them of either.
+// A push and a pull member are unreachable when two objects are deleted. One
+// deletion waits for the members, and the other abandons them. When the members are
+// back, both resources are removed from them.
 func TestDeletionWhileMembersAreGone(t *testing.T) {
 	ns := newNamespace(t)
 	began := time.Now()
@@ -74,11 +74,11 @@ func TestDeletionWhileMembersAreGone(t *testing.T) {
 	}
 }
 
-// removalPatience is how long Karmada may take by itself: it backs off from
-// what it cannot reach for up to 1000 s.
+// removalPatience is how long Karmada may take on its own: its back-off for a
+// cluster that it cannot reach is up to 1000 s.
 const removalPatience = 17 * time.Minute
 
-// abandons deletes an object and has it let go of the members that are gone.
+// abandons deletes an object and makes it abandon the unreachable members.
 func (ns *Namespace) abandons(since time.Time) {
 	ns.T.Helper()
 	ns.Propagation("abandons").Deletes()
@@ -91,7 +91,7 @@ func (ns *Namespace) abandons(since time.Time) {
 	lasted(ns.T, "told to abandon → the object is gone", ns.Propagation("abandons").Goes(at).Sub(at), 5*time.Second)
 	note := ns.Event("abandons", propagationv1alpha1.EventClustersAbandoned)
 	if !strings.Contains(note, "member1") || !strings.Contains(note, "member2") || strings.Contains(note, "member3") {
-		ns.T.Errorf("the Event does not name the clusters that were abandoned: %q", note)
+		ns.T.Errorf("the Event does not name the abandoned clusters: %q", note)
 	}
 	measured(ns.T, "Event ClustersAbandoned", note, "")
 }
@@ -111,8 +111,8 @@ func (ns *Namespace) hasNoWorks(name string) {
 	}
 }
 
-// blockedOn: the object is being deleted, held by its finalizer, and rows say
-// of clusters that they cannot be reached.
+// blockedOn checks that the object is being deleted, that its finalizer holds it,
+// and that rows report these clusters as unreachable.
 func blockedOn(names ...string) testbed.Check {
 	return func(object *DirectPropagation) error {
 		if object.DeletionTimestamp == nil || !slices.Contains(object.Finalizers, propagationv1alpha1.CleanupFinalizer) {
@@ -130,8 +130,8 @@ func blockedOn(names ...string) testbed.Check {
 	}
 }
 
-// With preserveResourcesOnDeletion, what a cluster has stays there when the
-// cluster is taken off the list, and when the object is deleted.
+// With preserveResourcesOnDeletion, a cluster keeps the resource when the cluster is
+// removed from the list, and when the object is deleted.
 func TestPreserve(t *testing.T) {
 	ns := newNamespace(t)
 	revision, began := ns.Writes("kept", "to be kept")
@@ -161,32 +161,32 @@ func isDone(object *DirectPropagation) error {
 	return nil
 }
 
-// isLeft checks that a member still has a ConfigMap, that Karmada takes for
-// nobody's, and removes it.
+// isLeft checks that a member still has a ConfigMap, but without the label by which
+// Karmada manages it. It then deletes the ConfigMap.
 func (ns *Namespace) isLeft(m *Member, name string) {
 	ns.T.Helper()
 	left := testbed.ConfigMap(name, "")
 	if err := m.Get(ns.Ctx, client.ObjectKey{Namespace: ns.Name, Name: name}, left); err != nil {
-		ns.T.Errorf("%s was to keep it: %v", m.Name, err)
+		ns.T.Errorf("%s has not kept it: %v", m.Name, err)
 		return
 	}
 	if left.Labels["karmada.io/managed"] != "" {
-		ns.T.Errorf("%s keeps it as Karmada's: %v", m.Name, left.Labels)
+		ns.T.Errorf("%s has kept it, but Karmada still manages it: %v", m.Name, left.Labels)
 	}
 	if err := m.Delete(ns.Ctx, left); err != nil {
 		ns.T.Error(err)
 	}
 }
 
-// Karmada waits forever to let go of an object that somebody deleted on the
-// member by hand (karmada#7463). The deletion does not.
+// If somebody has deleted an object manually on the member, Karmada waits forever to
+// release it (karmada#7463). The deletion of the DirectPropagation does not.
 func TestPreserveWhatIsGone(t *testing.T) {
 	ns := newNamespace(t)
 	revision, began := ns.Writes("lost", "to be kept")
 	ns.Makes(preserving("lost", "member1", "member2"))
 	ns.Propagation("lost").Settles(revision, began)
 
-	// With nobody to repair it, the object stays deleted.
+	// While nobody repairs it, the object stays deleted.
 	stops(t, karmadaControllers, agent2)
 	for _, m := range []*Member{member1, member2} {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "lost"}}
@@ -206,9 +206,10 @@ func TestPreserveWhatIsGone(t *testing.T) {
 	ns.hasNoWorks("lost")
 }
 
-// Of an object that is to stay on members that are gone, and of one that is
-// suspended there, the deletion ends when the members are back: the one stays as
-// nobody's, so that no later propagation takes it for its own, and the other goes.
+// One object is to be preserved on members that are unreachable, and one is
+// suspended there. When the members are back, both deletions finish. The preserved
+// object stays without Karmada's label, so that no later propagation treats it as
+// its own, and the suspended one is removed.
 func TestPreservedOrSuspendedWhileMembersAreGone(t *testing.T) {
 	ns := newNamespace(t)
 	began := time.Now()
@@ -245,7 +246,7 @@ func TestPreservedOrSuspendedWhileMembersAreGone(t *testing.T) {
 	}
 }
 
-// The controller is killed while it deletes, and nothing is left all the same.
+// The controller is killed during a deletion, and still nothing is left.
 func TestDeletionSurvivesACrash(t *testing.T) {
 	ns := newNamespace(t)
 	revision, began := ns.Writes("settings", "to be removed")

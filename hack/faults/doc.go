@@ -14,30 +14,30 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package faults breaks a real fleet and looks at what is then true: Karmada's
-// controllers, agents, API servers, etcd and whole members are stopped and
-// started as processes, nothing is faked, and time is measured.
+// Package faults breaks a real fleet and checks what the status then says. It stops
+// and starts Karmada's controllers, agents, API servers, etcd and whole members as
+// processes. Almost nothing is simulated, and the tests measure times.
 //
-//	make faults                                            # a fleet, all faults, and it is gone again
-//	FAULTS_FLEET=.fleet/faults make faults                 # on a fleet that runs; it stays
-//	go test -tags faults -v -run Outage ./hack/faults      # one of them
-//	FAULTS_WRITE_DOCS=1 make faults                        # and writes what was seen and measured into docs/
-//	FAULTS_KEEP=1 make faults                              # the fleet stays
+//	make faults                                            # start a fleet, run all tests, stop the fleet
+//	FAULTS_FLEET=.fleet/faults make faults                 # use a running fleet and keep it
+//	go test -tags faults -v -run Outage ./hack/faults      # one test
+//	FAULTS_WRITE_DOCS=1 make faults                        # also write the results into docs/
+//	FAULTS_KEEP=1 make faults                              # keep the fleet
 //	FAULTS_SEED=7 make faults                              # with the random numbers of an earlier run
 //
-// The fleet, the controller's process and the language come from hack/testbed. A
-// file is named after what its tests are about; these hold what several need:
+// The fleet, the controller process and the vocabulary of the tests come from
+// hack/testbed. Files are named after what they test. These hold shared code:
 //
-//	main_test.go       what the test bed is asked for
-//	process_test.go    processes of the fleet that stop, crash and start
-//	configmap_test.go  what members have of a ConfigMap
-//	kinds_test.go      kinds that are installed for a test
-//	figures_test.go    what was measured, and the pages made of it
-//	agents/            a program that plays the agents of many clusters
+//	main_test.go       options of the test bed
+//	process_test.go    stops, crashes and starts processes of the fleet
+//	configmap_test.go  checks ConfigMaps on members
+//	kinds_test.go      installs kinds for a test
+//	figures_test.go    measurements, and the pages made from them
+//	agents/            simulates the agents of many clusters
 //
-// The tests run one after the other: each has the fleet for itself. What a test
-// stops it starts again, whatever becomes of it.
+// The tests run one at a time, because each needs the whole fleet. A test always
+// starts again what it has stopped, even if it fails.
 //
-// A confirmation is always checked by reading the member after the status that
-// claims it was seen.
+// To verify a confirmation, tests always read the member after they have seen the
+// status that claims it.
 package faults

@@ -36,8 +36,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// standing is a namespace in which a ConfigMap and a custom resource are
-// propagated everywhere, and of which no Work may ever be deleted.
+// standing is a namespace whose ConfigMap and custom resource are propagated to all
+// members, and whose Works must never be deleted.
 type standing struct {
 	*Namespace
 	kind  *apiextensionsv1.CustomResourceDefinition
@@ -66,13 +66,13 @@ func newStanding(t *testing.T) *standing {
 		}
 	}
 	if len(ns.works) != 2*len(members) {
-		t.Fatalf("%d Works for 2 resources on %d members", len(ns.works), len(members))
+		t.Fatalf("there are %d Works for 2 resources on %d members", len(ns.works), len(members))
 	}
 	return ns
 }
 
-// keepsAll checks that every Work is the one that was there in the beginning,
-// and that no watch has shown one of them deleted.
+// keepsAll checks that every Work still exists with its original UID, and that the
+// watch has not shown a deletion.
 func (ns *standing) keepsAll() {
 	ns.T.Helper()
 	for key, uid := range ns.works {
@@ -89,7 +89,7 @@ func (ns *standing) keepsAll() {
 	}
 }
 
-// membersKeep checks that the members have what they had.
+// membersKeep returns an error unless the members still have both resources.
 func (ns *standing) membersKeep(ctx context.Context) error {
 	for _, m := range members {
 		if err := m.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, &corev1.ConfigMap{}); err != nil {
@@ -102,7 +102,7 @@ func (ns *standing) membersKeep(ctx context.Context) error {
 	return nil
 }
 
-// goesOn checks that all is true again: a change is confirmed everywhere.
+// goesOn checks that everything works again: a change is confirmed everywhere.
 func (ns *standing) goesOn(fault string, since time.Time) {
 	ns.T.Helper()
 	ns.keepsAll()
@@ -117,8 +117,8 @@ func (ns *standing) goesOn(fault string, since time.Time) {
 	ns.keepsAll()
 }
 
-// Without the aggregated API server, nobody knows any Cluster. The controller
-// is started anew in the middle of that, too.
+// Without the aggregated API server, the Cluster API is not available. The
+// controller is restarted in the meantime.
 func TestClusterAPIGone(t *testing.T) {
 	ns := newStanding(t)
 	stops(t, aggregatedServer)
@@ -135,7 +135,7 @@ func TestClusterAPIGone(t *testing.T) {
 	ns.goesOn("the Cluster API gone for a minute, the controller started anew meanwhile", back)
 }
 
-// The kind is deleted on the control plane, and with it every object of it.
+// The kind is deleted on the control plane, and with it all its objects.
 func TestKindGone(t *testing.T) {
 	ns := newStanding(t)
 	at := time.Now()
@@ -149,7 +149,7 @@ func TestKindGone(t *testing.T) {
 	ns.goesOn("the kind deleted and installed again", time.Now())
 }
 
-// The resource is deleted on the control plane.
+// The resources are deleted on the control plane.
 func TestResourceGone(t *testing.T) {
 	ns := newStanding(t)
 	at := time.Now()
@@ -167,22 +167,21 @@ func TestResourceGone(t *testing.T) {
 	ns.goesOn("the resource deleted and made anew", time.Now())
 }
 
-// The Karmada API server crashes and is started again some seconds later.
+// The Karmada API server crashes and is restarted a few seconds later.
 func TestAPIServerRestarts(t *testing.T) { restarts(t, karmadaServer) }
 
-// etcd crashes, under all API servers, and is started again.
+// etcd, which all API servers use, crashes and is restarted.
 func TestEtcdRestarts(t *testing.T) { restarts(t, "etcd") }
 
 func restarts(t *testing.T, process string) {
 	t.Helper()
 	ns := newStanding(t)
 	crashes(t, process)
-	// Long enough that requests under way fail: there is nothing to wait for but
-	// the time itself.
+	// Wait long enough for pending requests to fail. There is no state to wait for.
 	gone := time.NewTimer(5 * time.Second)
 	<-gone.C
 	back := starts(t, process)
-	// The chronicles must have seen what became of everything before it is judged.
+	// The recorders must have seen every change before the results are judged.
 	if err := bed.Await(t.Context(), "the Karmada API server lists Works", func(ctx context.Context) error {
 		return karmada.List(ctx, &workv1alpha1.WorkList{}, client.Limit(1))
 	}); err != nil {

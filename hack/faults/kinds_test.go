@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// installs installs a kind on control planes until the end of the test, at the
-// latest, and waits until it is served there.
+// installs installs a kind on control planes and waits until they serve it. The kind
+// is removed when the test ends, if not before.
 func (ns *Namespace) installs(kind *apiextensionsv1.CustomResourceDefinition, planes ...client.Client) {
 	ns.T.Helper()
 	ns.T.Cleanup(func() { ns.Uninstalls(kind, planes...) })

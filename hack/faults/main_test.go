@@ -31,14 +31,14 @@ import (
 )
 
 type (
-	// DirectPropagation is what these tests are about.
+	// DirectPropagation is the type that these tests are about.
 	DirectPropagation = testbed.DirectPropagation
 	// Member is a member cluster of the fleet.
 	Member = testbed.Member
 )
 
-// These are the members of every test: two that Karmada pushes to and one that
-// pulls, so that with one of each gone there is one to compare with.
+// The members of every test: two push members and one pull member. If one of each
+// mode is stopped, one is left for comparison.
 var (
 	member1 = &Member{Name: "member1", Mode: "push"}
 	member2 = &Member{Name: "member2", Mode: "pull"}
@@ -49,7 +49,7 @@ var (
 // What all tests share.
 var (
 	bed *testbed.Bed
-	// karmada is the control plane.
+	// karmada is a client of the control plane.
 	karmada client.WithWatch
 	// works and clusters record all Works and Clusters.
 	works, clusters *testbed.Recorder
@@ -71,8 +71,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// Namespace is a namespace that one test has for itself, with what only these tests
-// say about it.
+// Namespace is a namespace for a single test, with additional methods for these
+// tests.
 type Namespace struct{ *testbed.Namespace }
 
 func newNamespace(t *testing.T) *Namespace {
@@ -80,7 +80,7 @@ func newNamespace(t *testing.T) *Namespace {
 	return &Namespace{bed.NewNamespace(t)}
 }
 
-// newNamespaceOn makes one while only some members are there.
+// newNamespaceOn is newNamespace for when only some members are available.
 func newNamespaceOn(t *testing.T, there ...*Member) *Namespace {
 	t.Helper()
 	return &Namespace{bed.NewNamespaceOn(t, there...)}

@@ -28,13 +28,13 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// heldUp is how much longer than without any DirectPropagation it may take to
-// take a member out of Karmada. Its object has to be deleted there, and Karmada
-// looks every 10 s, its CleanupCheckInterval, whether that is done: what takes a
-// second more may take a whole interval more.
+// heldUp is how much longer it may take to remove a member from Karmada when a
+// DirectPropagation names the member. The object must be deleted there. Karmada
+// checks every 10 s, its CleanupCheckInterval, whether that is done, so a deletion
+// that takes one second longer can take a whole interval longer.
 const heldUp = 10*time.Second + 5*time.Second
 
-// A push and a pull member leave Karmada and come again while they are named.
+// A push and a pull member leave Karmada and join again while an object names them.
 func TestMembersLeaveAndComeAgain(t *testing.T) {
 	for _, m := range []*Member{member1, member2} {
 		t.Run(m.Name, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestMembersLeaveAndComeAgain(t *testing.T) {
 	}
 }
 
-// leaves takes a member out of Karmada until the end of the test, at the
-// latest, and returns how long it took.
+// leaves removes a member from Karmada and returns how long that took. When the test
+// ends, the member joins again.
 func leaves(t *testing.T, m *Member, flags ...string) time.Duration {
 	t.Helper()
 	t.Cleanup(func() {
@@ -84,8 +84,7 @@ func joins(t *testing.T, m *Member) time.Duration {
 	return fleetDoes(t, "join", m.Name)
 }
 
-// wasTold checks that the row of a member that left said only what is true of
-// it.
+// wasTold checks that the row of a leaving member had only expected reasons.
 func (ns *Namespace) wasTold(m *Member, since time.Time) {
 	ns.T.Helper()
 	said := map[string]bool{}
@@ -102,8 +101,8 @@ func (ns *Namespace) wasTold(m *Member, since time.Time) {
 	ns.T.Logf("while %s left, its row said %v", m.Name, said)
 }
 
-// A member that cannot be reached is taken out by force. What it had is still
-// there when it is back, and is taken up.
+// A member that cannot be reached is removed by force. When it joins again, the
+// objects that are still there are taken over.
 func TestUnjoinByForce(t *testing.T) {
 	ns := newNamespace(t)
 	old, began := ns.Writes("settings", "one")
@@ -117,7 +116,7 @@ func TestUnjoinByForce(t *testing.T) {
 	revision, changed := ns.Writes("settings", "two")
 	ns.Propagation("settings").Until(changed, testbed.All(testbed.Applied("member1", revision), testbed.Applied("member2", revision)))
 	if work := ns.work("member3", "settings"); work != nil {
-		t.Errorf("a Work was made for a cluster that is gone: %s", work.Name)
+		t.Errorf("a Work was created for a removed cluster: %s", work.Name)
 	}
 
 	starts(t, "member3-kube-apiserver")
@@ -127,8 +126,8 @@ func TestUnjoinByForce(t *testing.T) {
 	lasted(t, "member3, unjoined by force, joined again: Cluster Ready → row True", ns.Propagation("settings").Settles(revision, changed).Sub(joined), 15*time.Second)
 }
 
-// A cluster is named before it is registered, and a DirectPropagation is
-// deleted while a cluster that it names is not.
+// A DirectPropagation names a cluster before it is registered, and is deleted while
+// the cluster is not registered.
 func TestNamedBeforeRegistered(t *testing.T) {
 	leaves(t, member3)
 	ns := newNamespaceOn(t, member1, member2)

@@ -39,16 +39,16 @@ import (
 )
 
 const (
-	// outage is how long the members are gone.
+	// outage is how long the members are stopped.
 	outage = 3 * time.Minute
-	// policyPatience is how long a change through a policy is waited for after
-	// the outage: Karmada backs off for up to 1000 s.
+	// policyPatience is how long a test waits, after the outage, for a change that a
+	// policy propagates. Karmada's back-off is up to 1000 s.
 	policyPatience = 17 * time.Minute
 )
 
-// A push and a pull member are gone for three minutes, and a resource changes
-// meanwhile. Beside it, a PropagationPolicy propagates a resource of its own to
-// the same clusters, changed at the same moment.
+// A push and a pull member are stopped for three minutes, and a resource changes in
+// the meantime. For comparison, a PropagationPolicy propagates another resource to
+// the same clusters, which changes at the same time.
 func TestOutage(t *testing.T) {
 	ns := newNamespace(t)
 	ns.hasBoth()
@@ -84,7 +84,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// hasBoth propagates two resources to all members, one in each way.
+// hasBoth propagates two resources to all members, one directly and one with a
+// policy.
 func (ns *Namespace) hasBoth() {
 	ns.T.Helper()
 	revision, began := ns.Writes("direct", "one")
@@ -97,8 +98,8 @@ func (ns *Namespace) hasBoth() {
 	}
 }
 
-// hasPolicy propagates a ConfigMap by a policy of the same name. At the end of
-// the test, the policy and what Karmada made of it is deleted.
+// hasPolicy propagates a ConfigMap with a policy of the same name. When the test
+// ends, the policy and what Karmada created for it are deleted.
 func (ns *Namespace) hasPolicy(name string, clusters ...string) *policyv1alpha1.PropagationPolicy {
 	ns.T.Helper()
 	policy := &policyv1alpha1.PropagationPolicy{
@@ -118,20 +119,20 @@ func (ns *Namespace) hasPolicy(name string, clusters ...string) *policyv1alpha1.
 		)
 		bound := &workv1alpha2.ResourceBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: names.GenerateBindingName("ConfigMap", name)}}
 		if err := errors.Join(err, client.IgnoreNotFound(karmada.Delete(ctx, bound))); err != nil {
-			ns.T.Errorf("deleting PropagationPolicy %s and what came of it: %v", name, err)
+			ns.T.Errorf("deleting PropagationPolicy %s and what Karmada created for it: %v", name, err)
 		}
 	})
 	return policy
 }
 
-// binding is what Karmada made of the policy of a ConfigMap.
+// binding reads the ResourceBinding of a ConfigMap that a policy propagates.
 func (ns *Namespace) binding(ctx context.Context, name string) (*workv1alpha2.ResourceBinding, error) {
 	binding := &workv1alpha2.ResourceBinding{}
 	err := karmada.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: names.GenerateBindingName("ConfigMap", name)}, binding)
 	return binding, err
 }
 
-// comesBack measures how long a member that is back takes to confirm.
+// comesBack measures how long a member takes to confirm after it is back.
 func (ns *Namespace) comesBack(m *Member, started time.Time, revision string) {
 	ns.T.Helper()
 	back := readiness(ns.T, m.Name, started, 3*time.Minute, true)
@@ -141,8 +142,7 @@ func (ns *Namespace) comesBack(m *Member, started time.Time, revision string) {
 	lasted(ns.T, m.Name+" back: Cluster Ready → row True, change on the member", confirmed.Sub(back), 3*time.Second)
 }
 
-// bindingSayings is what the ResourceBinding of the policy said, each thing
-// once.
+// bindingSayings collects the different states of the policy's ResourceBinding.
 type bindingSayings struct {
 	ns    *Namespace
 	said  map[string]bool
@@ -152,7 +152,7 @@ type bindingSayings struct {
 func (b *bindingSayings) note(ctx context.Context) error {
 	binding, err := b.ns.binding(ctx, "policy")
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // cut off at the end of the observation
+		return nil //nolint:nilerr // the observation has ended
 	}
 	if err != nil {
 		return fmt.Errorf("reading the ResourceBinding: %w", err)

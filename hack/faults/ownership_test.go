@@ -37,12 +37,12 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// takenUp is how long it may take to take up what somebody let go of.
+// takenUp is the time limit for taking over a released resource.
 const takenUp = 15 * time.Second
 
-// A policy and a DirectPropagation want the same resource, in both orders. The
-// policy has it either way, which is said; when policy and binding are gone,
-// the DirectPropagation has it.
+// A policy and a DirectPropagation want the same resource, in both orders. In either
+// case, the policy holds it, and the status says so. When the policy and its binding
+// are gone, the DirectPropagation takes over.
 func TestPolicyHoldsAndLetsGo(t *testing.T) {
 	for _, order := range []string{"policy first", "policy second"} {
 		t.Run(order, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPolicyHoldsAndLetsGo(t *testing.T) {
 	}
 }
 
-// allRun waits until every member has a ConfigMap as it is.
+// allRun waits until every member has the current ConfigMap.
 func (ns *Namespace) allRun(name string) {
 	ns.T.Helper()
 	for _, m := range members {
@@ -74,20 +74,20 @@ func (ns *Namespace) allRun(name string) {
 	}
 }
 
-// policyGoes deletes the policy of a ConfigMap. Karmada keeps the binding and
-// its Works, which hold the clusters on.
+// policyGoes deletes the policy of a ConfigMap. Karmada keeps the binding and its
+// Works, which still hold the clusters.
 func (ns *Namespace) policyGoes(t *testing.T, order string) {
 	t.Helper()
 	if err := karmada.Delete(t.Context(), &policyv1alpha1.PropagationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "settings"}}); err != nil {
 		t.Fatal(err)
 	}
-	ns.Eventually("the policy has let go of the resource", func(ctx context.Context) error {
+	ns.Eventually("the policy has released the resource", func(ctx context.Context) error {
 		settings := testbed.ConfigMap("settings", "")
 		if err := karmada.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "settings"}, settings); err != nil {
 			return err
 		}
 		if settings.Labels[policyv1alpha1.PropagationPolicyPermanentIDLabel] != "" {
-			return errors.New("the resource is still claimed")
+			return errors.New("the resource still has the policy's label")
 		}
 		return nil
 	})
@@ -101,8 +101,8 @@ func (ns *Namespace) policyGoes(t *testing.T, order string) {
 	measured(t, order+", policy deleted, its binding kept by Karmada: the row says", testbed.RowOf(ns.Propagation("settings").Latest(), "member1").Message, "")
 }
 
-// takesUp deletes the binding that is left, and measures how long it takes to
-// take the resource up.
+// takesUp deletes the remaining binding and measures how long it takes until the
+// DirectPropagation is Ready.
 func (ns *Namespace) takesUp(t *testing.T, order string) {
 	t.Helper()
 	binding, err := ns.binding(t.Context(), "settings")
@@ -129,8 +129,9 @@ func heldBy(cluster, holder string) testbed.Check {
 	}
 }
 
-// Two DirectPropagations of one resource overlap in a cluster. Who has it keeps
-// it; when it is deleted, the other takes it up, and nobody else is touched.
+// Two DirectPropagations for one resource overlap in a cluster. The holder keeps it.
+// When the holder is deleted, the other one takes over, and its other clusters are
+// not affected.
 func TestHolderOfAClusterGoes(t *testing.T) {
 	ns := newNamespace(t)
 	revision, began := ns.Writes("settings", "wanted twice")
@@ -147,7 +148,7 @@ func TestHolderOfAClusterGoes(t *testing.T) {
 	lasted(t, "of two DirectPropagations the holder deleted → the other Ready", ns.Propagation("second").Settles(revision, at).Sub(at), takenUp)
 	ns.comesToLack(member1, "settings")
 	if ns.uidOn(member3) != untouched {
-		t.Error("the object on member3 was deleted and made anew, though nothing changed there")
+		t.Error("the object on member3 was deleted and recreated, although nothing changed there")
 	}
 }
 
@@ -160,8 +161,8 @@ func (ns *Namespace) uidOn(m *Member) types.UID {
 	return found.UID
 }
 
-// A cluster on which an object exists that Karmada did not make: Abort leaves
-// it as it is and says so, Overwrite takes it over. The others go on.
+// Some members already have an object that Karmada did not create. Abort leaves it
+// alone and reports it, and Overwrite takes it over. Other members are not affected.
 func TestObjectThatIsThere(t *testing.T) {
 	ns := newNamespace(t)
 	theirs := testbed.ConfigMap("settings", "")
@@ -179,7 +180,7 @@ func TestObjectThatIsThere(t *testing.T) {
 	for _, m := range []*Member{member1, member2} {
 		found := &corev1.ConfigMap{}
 		if err := m.Get(t.Context(), client.ObjectKeyFromObject(theirs), found); err != nil || found.Data["says"] != theirs.Data["says"] || found.Labels["karmada.io/managed"] != "" {
-			t.Errorf("%s: Abort touched it: %v %v %v", m.Name, found.Data, found.Labels, err)
+			t.Errorf("%s: Abort has changed the object: %v %v %v", m.Name, found.Data, found.Labels, err)
 		}
 	}
 	ns.goesAndComes(refused)
@@ -197,14 +198,14 @@ func TestObjectThatIsThere(t *testing.T) {
 	}
 }
 
-// goesAndComes deletes the DirectPropagation and makes it anew: going away, it
-// must not delete what it never had.
+// goesAndComes deletes the DirectPropagation and creates it again. The deletion must
+// not delete the objects that it never owned.
 func (ns *Namespace) goesAndComes(refused testbed.Check) {
 	ns.T.Helper()
 	at := ns.Propagation("settings").Deletes()
 	ns.Propagation("settings").Goes(at)
 	ns.comesToLack(member3, "settings")
-	ns.Throughout(3*time.Second, "what is theirs stays", func(ctx context.Context) error {
+	ns.Throughout(3*time.Second, "the objects of others stay", func(ctx context.Context) error {
 		for _, m := range []*Member{member1, member2} {
 			if err := ns.lacks(ctx, m, "settings"); err == nil {
 				return fmt.Errorf("%s: it was deleted", m.Name)

@@ -33,7 +33,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// Processes of the fleet.
+// The names of processes of the fleet.
 const (
 	karmadaControllers = "karmada-controller-manager"
 	aggregatedServer   = "karmada-aggregated-apiserver"
@@ -41,7 +41,7 @@ const (
 	agent2             = "member2-karmada-agent"
 )
 
-// fleetDoes runs a command of the fleet program, and returns how long it took.
+// fleetDoes runs a command of the fleet program and returns how long that took.
 func fleetDoes(t *testing.T, arguments ...string) time.Duration {
 	t.Helper()
 	began, output := time.Now(), &bytes.Buffer{}
@@ -51,14 +51,14 @@ func fleetDoes(t *testing.T, arguments ...string) time.Duration {
 	return time.Since(began)
 }
 
-// stops stops processes until the end of the test, at the latest, and returns when
-// they had ended.
+// stops stops processes and returns the time when they have ended. They are started
+// again when the test ends, if not before.
 func stops(t *testing.T, names ...string) time.Time {
 	t.Helper()
 	return stopsWith(t, "TERM", names...)
 }
 
-// crashes stops processes as a power cut does.
+// crashes kills processes, as a power failure would.
 func crashes(t *testing.T, names ...string) time.Time {
 	t.Helper()
 	return stopsWith(t, "KILL", names...)
@@ -74,17 +74,17 @@ func stopsWith(t *testing.T, signal string, names ...string) time.Time {
 	return time.Now()
 }
 
-// starts starts processes, and returns when they answered.
+// starts starts processes and returns the time when they are ready.
 func starts(t *testing.T, names ...string) time.Time {
 	t.Helper()
 	fleetDoes(t, append([]string{"start"}, names...)...)
 	return time.Now()
 }
 
-// rejoining is how long Karmada may take to call a member Ready that is back.
+// rejoining is how long Karmada may take to report a restarted member as Ready.
 const rejoining = 3 * time.Minute
 
-// allReady waits until Karmada calls every member Ready.
+// allReady waits until Karmada reports every member as Ready.
 func allReady(t *testing.T) {
 	t.Helper()
 	for _, m := range members {
@@ -96,7 +96,7 @@ func allReady(t *testing.T) {
 	}
 }
 
-// isReady says why Karmada does not call a cluster Ready now.
+// isReady returns an error unless Karmada currently reports a cluster as Ready.
 func isReady(name string) error {
 	cluster, ok := clusters.Latest(client.ObjectKey{Name: name}).(*clusterv1alpha1.Cluster)
 	if !ok {
@@ -108,8 +108,8 @@ func isReady(name string) error {
 	return nil
 }
 
-// readiness waits for the first time since a moment that a cluster's Ready is, or is
-// not, True.
+// readiness waits until a cluster is Ready or, if want is false, not Ready. It
+// considers states since a moment, and returns the time of the first one.
 func readiness(t *testing.T, name string, since time.Time, limit time.Duration, want bool) time.Time {
 	t.Helper()
 	seen, err := clusters.Await(t.Context(), client.ObjectKey{Name: name}, since, limit, func(seen testbed.Sighting) error {

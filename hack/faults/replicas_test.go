@@ -34,31 +34,33 @@ import (
 )
 
 const (
-	// rollouts is how many objects change again and again.
+	// rollouts is the number of objects that change repeatedly.
 	rollouts = 12
-	// rounds is how often each is changed in one leader's time.
+	// rounds is how often each object changes before the leader is stopped, and again
+	// afterwards.
 	rounds = 6
 )
 
-// replica is a controller of which every write is recorded.
+// replica is a controller whose writes are recorded.
 type replica struct {
 	*testbed.Controller
 	audit *testbed.Audit
 }
 
-// Of two replicas the leader is ended in the middle of a series of changes, in
-// peace and by a crash. The other goes on, nothing is written twice beyond
-// what was under way, and everything converges.
+// Of two replicas, the leader is stopped during a series of changes, once cleanly
+// and once by a crash. The other one takes over, nothing is written twice except
+// what was in progress, and everything converges.
 func TestLeaderEnds(t *testing.T) {
 	for _, end := range []struct {
 		signal syscall.Signal
 		limit  time.Duration
 	}{
-		// In peace, the lease is given back. The other looks for it every 2 s to
-		// 4.4 s: client-go adds up to 120 % to its retry period. What is longer than
-		// that, and much shorter than the lease, shows that it was given back.
+		// A clean stop releases the lease. The other replica checks for it every 2 s to
+		// 4.4 s, because client-go adds up to 120 % to its retry period. The limit is
+		// longer than that, but much shorter than the lease, so it proves that the lease
+		// was released.
 		{syscall.SIGTERM, 8 * time.Second},
-		// After a crash, the lease of 15 s has to run out first.
+		// After a crash, the lease of 15 s must expire first.
 		{syscall.SIGKILL, 22 * time.Second},
 	} {
 		t.Run(end.signal.String(), func(t *testing.T) {
@@ -77,7 +79,7 @@ func TestLeaderEnds(t *testing.T) {
 			ns.rolls(1, rounds)
 			ended := time.Now()
 			if err := leader.End(end.signal); err != nil {
-				t.Errorf("the leader ended with %v", err)
+				t.Errorf("the leader exited with %v", err)
 			}
 			ns.rolls(rounds+1, 2*rounds)
 			taken := ns.takesOver(other, ended, end.limit)
@@ -89,8 +91,8 @@ func TestLeaderEnds(t *testing.T) {
 	}
 }
 
-// startReplicas ends the controller that other tests use and starts two with a
-// lease. The first is the leader.
+// startReplicas stops the controller of the other tests and starts two with leader
+// election. The first one is the leader.
 func startReplicas(t *testing.T) (leader, other *replica) {
 	t.Helper()
 	if err := bed.Controller.End(syscall.SIGTERM); err != nil {
@@ -114,7 +116,7 @@ func startReplicas(t *testing.T) (leader, other *replica) {
 	return replicas[0], replicas[1]
 }
 
-// newReplica returns a controller whose requests are recorded, not started yet.
+// newReplica returns a controller whose writes are recorded, not yet started.
 func newReplica(t *testing.T, name string) *replica {
 	t.Helper()
 	audit, err := bed.NewAudit()
@@ -129,16 +131,16 @@ func newReplica(t *testing.T, name string) *replica {
 	return &replica{Controller: controller, audit: audit}
 }
 
-// holdsLease waits until somebody holds the lease.
+// holdsLease waits until a replica holds the lease.
 func holdsLease(t *testing.T) {
 	t.Helper()
-	if err := bed.Await(t.Context(), "somebody holds the lease", func(ctx context.Context) error {
+	if err := bed.Await(t.Context(), "a replica holds the lease", func(ctx context.Context) error {
 		lease := &coordinationv1.Lease{}
 		if err := karmada.Get(ctx, client.ObjectKey{Namespace: "karmada-system", Name: "karmada-direct"}, lease); err != nil {
 			return err
 		}
 		if ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
-			return fmt.Errorf("nobody holds the lease")
+			return fmt.Errorf("no replica holds the lease")
 		}
 		return nil
 	}); err != nil {
@@ -146,7 +148,7 @@ func holdsLease(t *testing.T) {
 	}
 }
 
-// rolls changes every object once in each round.
+// rolls changes every object once per round.
 func (ns *Namespace) rolls(from, to int) {
 	ns.T.Helper()
 	for round := from; round <= to; round++ {
@@ -156,7 +158,7 @@ func (ns *Namespace) rolls(from, to int) {
 	}
 }
 
-// converges waits until everything is Ready with what the control plane has.
+// converges waits until every object is Ready with the current resource.
 func (ns *Namespace) converges(since time.Time) {
 	ns.T.Helper()
 	for i := range rollouts {
@@ -165,8 +167,8 @@ func (ns *Namespace) converges(since time.Time) {
 	}
 }
 
-// ours: a write to a propagation object of the test or to one of its Works,
-// that was taken.
+// ours returns a filter for successful writes to DirectPropagations of the test and
+// to their Works.
 func ours(ns *Namespace) func(testbed.Write) bool {
 	return func(w testbed.Write) bool {
 		return w.Status < 300 && (w.Namespace == ns.Name || strings.HasPrefix(w.Resource, "works") && strings.HasPrefix(w.Name, "rollout-"))
@@ -179,7 +181,7 @@ func (ns *Namespace) takesOver(r *replica, since time.Time, limit time.Duration)
 	ns.Within(2*limit, "the other replica writes", func(context.Context) error {
 		writes := r.audit.Since(since, ours(ns))
 		if len(writes) == 0 {
-			return fmt.Errorf("the other has written nothing")
+			return fmt.Errorf("it has written nothing")
 		}
 		first = writes[0].At
 		return nil
@@ -187,7 +189,7 @@ func (ns *Namespace) takesOver(r *replica, since time.Time, limit time.Duration)
 	return first
 }
 
-// neverWrote checks that a replica that does not lead writes nothing.
+// neverWrote checks that a replica that is not the leader writes nothing.
 func (ns *Namespace) neverWrote(r *replica, since time.Time) {
 	ns.T.Helper()
 	if writes := r.audit.Since(since, ours(ns)); len(writes) > 0 {
@@ -195,9 +197,8 @@ func (ns *Namespace) neverWrote(r *replica, since time.Time) {
 	}
 }
 
-// wroteOnlyWhatItHadTo checks that no Work was written more often than changes
-// were made, two writes each: what the change of leaders makes anew is bounded
-// by one more change.
+// wroteOnlyWhatItHadTo checks that no Work is written more often than twice per
+// change. The change of leaders may repeat the writes of one change.
 func (ns *Namespace) wroteOnlyWhatItHadTo(since time.Time, replicas ...*replica) {
 	ns.T.Helper()
 	count, total := map[string]int{}, 0

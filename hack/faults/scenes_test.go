@@ -43,7 +43,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// wants makes a DirectPropagation of a resource that need not exist.
+// wants creates a DirectPropagation of a resource that need not exist.
 func (r *reasons) wants(name string, resource propagationv1alpha1.ResourceReference, clusters ...string) {
 	r.T.Helper()
 	r.Makes(&DirectPropagation{
@@ -52,7 +52,7 @@ func (r *reasons) wants(name string, resource propagationv1alpha1.ResourceRefere
 	})
 }
 
-// made makes an object on a plane until the end of the scene.
+// made creates an object on a control plane. It is deleted when the scene ends.
 func (r *reasons) made(plane client.Client, object client.Object) {
 	r.T.Helper()
 	if err := plane.Create(r.Ctx, object); err != nil {
@@ -132,8 +132,8 @@ func (r *reasons) readsThatFail() {
 	r.tells("unreadable", propagationv1alpha1.ReasonResourceReadFailed, "a kind of an aggregated API whose server does not answer")
 }
 
-// shapeless installs a kind called Job that is no batch Job: Karmada goes by
-// the name of the kind alone when it prunes.
+// shapeless installs a kind called Job that is not a batch Job. When Karmada prunes
+// an object, it looks only at the name of the kind.
 func (r *reasons) shapeless() {
 	kind := testbed.NewKind("faults-"+utilrand.String(5)+".example.org", "Job")
 	r.installs(kind, karmada)
@@ -202,12 +202,12 @@ func (r *reasons) health() {
 		by: "a ResourceInterpreterCustomization whose statusAggregation script fails", where: "Event",
 		message: r.neutral(r.Event("gadget", propagationv1alpha1.EventAggregateStatusFailed)),
 	}
-	// Once the kind is gone from the member, Karmada does not end the removal.
+	// Without the kind, Karmada would never finish the removal from the member.
 	at := r.Propagation("gadget").Deletes()
 	r.Propagation("gadget").Goes(at)
 }
 
-// differences are overrides and selectors that do not fit.
+// differences causes the reasons of overrides and selectors that do not work.
 func (r *reasons) differences() {
 	r.Writes("overridden", "nothing to override")
 	object := &DirectPropagation{ObjectMeta: metav1.ObjectMeta{Name: "overridden"}}
@@ -241,7 +241,7 @@ func (r *reasons) others() {
 	r.Propagation("claimant").Goes(at)
 }
 
-// writesThatFail has the Karmada API server refuse some Works.
+// writesThatFail makes the Karmada API server refuse some Works.
 func (r *reasons) writesThatFail() {
 	name := "faults-" + utilrand.String(5)
 	works := admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
@@ -265,15 +265,16 @@ func (r *reasons) writesThatFail() {
 		},
 	})
 	r.Writes("refused", "not welcome")
-	// The API server takes some moments to know a policy; until then, Works pass.
-	r.Eventually("the API server knows the policy", func(ctx context.Context) error {
+	// A policy takes effect shortly after it is created. Until then, Works are
+	// admitted.
+	r.Eventually("the policy takes effect", func(ctx context.Context) error {
 		probe := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workload": map[string]any{"manifests": []any{}}}}}
 		probe.SetAPIVersion("work.karmada.io/v1alpha1")
 		probe.SetKind("Work")
 		probe.SetNamespace("karmada-es-member1")
 		probe.SetName("refused-probe")
 		if err := karmada.Create(ctx, probe, client.DryRunAll); err == nil {
-			return errors.New("a Work passes")
+			return errors.New("a Work is admitted")
 		}
 		return nil
 	})
@@ -281,7 +282,8 @@ func (r *reasons) writesThatFail() {
 	r.tells("refused", propagationv1alpha1.ReasonWriteFailed, "a ValidatingAdmissionPolicy of the Karmada API server that refuses the Work")
 }
 
-// reviewsThatFail takes from the controller the permission to ask what accounts may do.
+// reviewsThatFail revokes the controller's permission to create
+// SubjectAccessReviews.
 func (r *reasons) reviewsThatFail() {
 	role := &rbacv1.ClusterRole{}
 	if err := karmada.Get(r.Ctx, client.ObjectKey{Name: "karmada-direct"}, role); err != nil {
@@ -325,8 +327,8 @@ func (r *reasons) nobodyApplies() {
 	r.Propagation("waiting").Goes(began)
 }
 
-// leaving registers a Cluster with nothing behind it and has something of its
-// unregistration left to do.
+// leaving unregisters a Cluster that has no real cluster, while a finalizer holds
+// it.
 func (r *reasons) leaving() {
 	const hold = "faults.example.org/hold"
 	name := "leaving-" + utilrand.String(5)
@@ -349,7 +351,7 @@ func (r *reasons) leaving() {
 	r.tells("leaving", propagationv1alpha1.ReasonClusterTerminating, "a Cluster deleted that a finalizer still holds")
 }
 
-// gone has a member crash.
+// gone makes a member crash.
 func (r *reasons) gone() {
 	revision, began := r.Writes("lonely", "one")
 	r.Propagates("lonely", testbed.ConfigMap("lonely", "")).ToClusters("member3")

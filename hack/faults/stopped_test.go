@@ -25,11 +25,11 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// observation is how long it is watched that nothing is claimed.
+// observation is how long the test checks that nothing is claimed.
 const observation = 20 * time.Second
 
-// What nobody carries out is not confirmed, for as long as it takes. The
-// members that others serve confirm it meanwhile.
+// While a controller or an agent is stopped, its members confirm nothing. Members
+// that are served by others still confirm the change.
 func TestControllersStopped(t *testing.T) {
 	for _, fault := range []struct {
 		process            string
@@ -59,7 +59,7 @@ func TestControllersStopped(t *testing.T) {
 			ns.Propagation("settings").Stays(observation, testbed.All(still...))
 			for _, m := range fault.silent {
 				if ns.Differs(t.Context(), m, testbed.ConfigMap("settings", "")) == nil {
-					t.Errorf("%s has the change: the test proves nothing", m.Name)
+					t.Errorf("%s has the change, so the test proves nothing", m.Name)
 				}
 			}
 

@@ -31,8 +31,8 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
-// Suspended, rows say what the clusters run while the resource changes, and
-// nothing more. Resumed, the change is applied.
+// While an object is suspended and the resource changes, rows still say what the
+// clusters run. When the object is resumed, the change is applied.
 func TestSuspension(t *testing.T) {
 	for name, suspended := range map[string]struct {
 		suspension         propagationv1alpha1.Suspension
@@ -69,7 +69,7 @@ func TestSuspension(t *testing.T) {
 			ns.Propagation("settings").Stays(10*time.Second, testbed.All(waits...))
 			for _, m := range suspended.waiting {
 				if ns.Differs(t.Context(), m, testbed.ConfigMap("settings", "")) == nil {
-					t.Errorf("%s got the change although it is suspended", m.Name)
+					t.Errorf("%s has the change although it is suspended", m.Name)
 				}
 			}
 
@@ -79,7 +79,8 @@ func TestSuspension(t *testing.T) {
 	}
 }
 
-// remembers: the row of a cluster names the revision that it confirmed last.
+// remembers checks that the row of a cluster has the revision that the cluster
+// confirmed last.
 func remembers(cluster, revision string) testbed.Check {
 	return func(object *DirectPropagation) error {
 		if row := testbed.RowOf(object, cluster); row.Revision != revision {
@@ -89,7 +90,7 @@ func remembers(cluster, revision string) testbed.Check {
 	}
 }
 
-// A Work that was suspended from the start has never been on the member.
+// A Work that is suspended from the start never reaches the member.
 func TestSuspendedFromTheStart(t *testing.T) {
 	ns := newNamespace(t)
 	revision, began := ns.Writes("settings", "one")

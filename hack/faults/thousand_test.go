@@ -36,17 +36,18 @@ import (
 )
 
 const (
-	// reporting is how long the clusters take to report, one after the other,
-	// however many there are.
+	// reporting is how long all clusters together take to report, regardless of their
+	// number.
 	reporting = 10 * time.Second
-	// maxExponent bounds how status bytes may grow with the number of clusters:
-	// 1 is in proportion, 2 is a status of N rows written N times.
+	// maxExponent limits how the bytes of status writes grow with the number of
+	// clusters. An exponent of 1 means proportional growth, and 2 means that a status
+	// of N rows is written N times.
 	maxExponent = 1.2
 )
 
-// Up to a thousand clusters report one after the other. The bytes of status
-// that are written grow with their number, not with its square, and no more
-// often than once a second.
+// Up to a thousand clusters report one after the other. The bytes of status writes
+// must grow with the number of clusters, not with its square, and the status must be
+// written at most about once a second.
 func TestThousandClustersReport(t *testing.T) {
 	ns := newNamespace(t)
 	stops(t, karmadaControllers)
@@ -86,11 +87,11 @@ func TestThousandClustersReport(t *testing.T) {
 	measured(t, "growth of the status bytes with the number of clusters N: bytes ~ N to the power of", fmt.Sprintf("%.2f", exponent), fmt.Sprintf("≤ %.1f", maxExponent))
 }
 
-// point is what a number of clusters cost.
+// point is the number of bytes written for a number of clusters.
 type point struct{ clusters, bytes float64 }
 
-// reports propagates a resource to some clusters and counts what is written
-// until all have reported.
+// reports propagates a resource to some clusters and counts the status writes until
+// all clusters have reported.
 func (ns *Namespace) reports(audit *testbed.Audit, played *agents.Agents, count int) point {
 	ns.T.Helper()
 	name := fmt.Sprintf("clusters-%d", count)
@@ -123,7 +124,7 @@ func (ns *Namespace) reports(audit *testbed.Audit, played *agents.Agents, count 
 		ns.T.Errorf("%d status writes in %v, more than %d", len(writes), took, bound)
 	}
 	if state := ns.Propagation(name).Latest(); *state.Status.Summary.Applied != int32(count) || testbed.RowOf(state, played.Clusters[0]).Revision != revision {
-		ns.T.Errorf("Ready, and yet: %+v", state.Status.Summary)
+		ns.T.Errorf("the object is Ready, but its summary is %+v", state.Status.Summary)
 	}
 	measured(ns.T, fmt.Sprintf("%d clusters report one after the other, in %v: status", count, took.Round(time.Second/10)),
 		fmt.Sprintf("%d writes, %d KiB", len(writes), bytes/1024), fmt.Sprintf("≤ %d writes: one a second, and 4", int(took.Seconds())+4))
@@ -146,8 +147,8 @@ func readyEverywhere(object *DirectPropagation) error {
 	return nil
 }
 
-// fit is the slope of the line through the logarithms of the points: the
-// exponent of how the bytes grow.
+// fit returns the slope of the regression line through the logarithms of the points,
+// which is the exponent of the growth.
 func fit(points []point) float64 {
 	var sumX, sumY, sumXX, sumXY float64
 	for _, p := range points {

@@ -14,12 +14,13 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package agents plays the agents of many clusters against a real Karmada API
-// server: it registers Clusters, gives them their execution namespaces, and
-// answers every Work in them as karmada-agent does, with conditions, a manifest
-// status, and the end of its finalizer. There is no cluster behind any of them.
+// Package agents simulates the agents of many clusters against a real Karmada API
+// server. It registers Clusters, creates their execution namespaces, and responds to
+// every Work in them as karmada-agent does: it sets conditions and a manifest
+// status, and removes the finalizer. There are no real clusters.
 //
-// Karmada's controller manager must not run meanwhile: it would find out.
+// Karmada's controller manager must not run at the same time, because it would
+// notice.
 package agents
 
 import (
@@ -45,27 +46,28 @@ import (
 	"github.com/karmada-io/karmada/pkg/util/names"
 )
 
-// Agents are the agents of some clusters.
+// Agents simulates the agents of some clusters.
 type Agents struct {
-	// Client reaches the Karmada API server. Its scheme knows Clusters and Works.
+	// Client is a client of the Karmada API server. Its scheme contains Clusters and
+	// Works.
 	Client client.WithWatch
 	// Clusters are the names of the clusters.
 	Clusters []string
-	// Enablements are the APIs that each cluster is said to serve.
+	// Enablements are the APIs that each cluster reports as served.
 	Enablements []clusterv1alpha1.APIEnablement
-	// Writers is how many requests are under way at once.
+	// Writers is the number of concurrent requests.
 	Writers int
-	// Pace, if not nil, is called before each report of an applied Work, one
-	// after the other, and returns when the report is due.
+	// Pace, if not nil, is called before each report of an applied Work. Calls do not
+	// overlap, and each returns when the report is due.
 	Pace func(context.Context) error
 
 	spaces map[string]bool
 	pacing sync.Mutex
-	// answered is, by UID, the generation that was answered last.
+	// answered maps the UID of a Work to the last generation that got a response.
 	answered sync.Map
 }
 
-// Names are the names of a number of clusters: prefix-0001 and so on.
+// Names returns names for a number of clusters: prefix-0001 and so on.
 func Names(prefix string, count int) []string {
 	clusters := make([]string, 0, count)
 	for i := range count {
@@ -74,7 +76,7 @@ func Names(prefix string, count int) []string {
 	return clusters
 }
 
-// Join registers the clusters, Ready, each with its execution namespace.
+// Join registers the clusters as Ready and creates their execution namespaces.
 func (a *Agents) Join(ctx context.Context) error {
 	return a.each(a.Clusters, func(name string) error {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names.GenerateExecutionSpaceName(name)}}
@@ -111,7 +113,7 @@ func (a *Agents) Leave(ctx context.Context) error {
 	})
 }
 
-// each calls a function for every cluster, some at once.
+// each calls a function for every cluster, several at a time.
 func (a *Agents) each(clusters []string, do func(string) error) error {
 	failures := make([]error, len(clusters))
 	slots := make(chan struct{}, max(1, a.Writers))
@@ -127,8 +129,8 @@ func (a *Agents) each(clusters []string, do func(string) error) error {
 	return errors.Join(failures...)
 }
 
-// Serve answers Works until ctx is done. It returns an error when it can no
-// longer.
+// Serve responds to Works until ctx is done. It returns an error if it cannot watch
+// Works.
 func (a *Agents) Serve(ctx context.Context) error {
 	a.spaces = make(map[string]bool, len(a.Clusters))
 	for _, name := range a.Clusters {
@@ -138,8 +140,8 @@ func (a *Agents) Serve(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	for ctx.Err() == nil {
-		// The API server ends the watch of who takes events too slowly, and a
-		// thousand clusters make many: a new one begins with all Works there are.
+		// The API server ends the watch of a client that is too slow, and a thousand
+		// clusters cause many events. A new watch begins with all existing Works.
 		watching, err := a.Client.Watch(ctx, &workv1alpha1.WorkList{})
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("watching Works: %w", err)
@@ -166,8 +168,8 @@ func (a *Agents) Serve(ctx context.Context) error {
 	return nil
 }
 
-// wantsAnswer reports whether an agent would act on a Work. It does so when the
-// spec has changed, and not when nothing but the status has.
+// wantsAnswer reports whether an agent would act on a Work. It would after a change
+// of the spec, but not after a change of only the status.
 func (a *Agents) wantsAnswer(work *workv1alpha1.Work) bool {
 	if work.DeletionTimestamp != nil {
 		return controllerutil.ContainsFinalizer(work, util.ExecutionControllerFinalizer)
@@ -177,8 +179,8 @@ func (a *Agents) wantsAnswer(work *workv1alpha1.Work) bool {
 	return !suspended && generation != work.Generation && !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied)
 }
 
-// release takes the finalizer off a Work. Nobody else would, and a Work that is
-// being deleted may not change again, so it is tried more than once.
+// release removes the finalizer of a Work. It retries, because nobody else would
+// remove it, and a Work that is being deleted may not change again.
 func (a *Agents) release(ctx context.Context, work *workv1alpha1.Work) {
 	worthIt := func(err error) bool { return err != nil && ctx.Err() == nil }
 	_ = retry.OnError(retry.DefaultBackoff, worthIt, func() error {
@@ -186,8 +188,8 @@ func (a *Agents) release(ctx context.Context, work *workv1alpha1.Work) {
 	})
 }
 
-// answer writes what an agent would. A Work that has changed meanwhile is
-// shown again by the watch, so a conflict is no failure.
+// answer writes what an agent would write. A conflict is not an error, because the
+// watch shows the changed Work again.
 func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 	if work.DeletionTimestamp != nil {
 		a.answered.Delete(work.UID)
@@ -198,7 +200,7 @@ func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 		return
 	}
 	now := metav1.NewTime(time.Now())
-	// In this order: an attempt begins before it ends.
+	// The order matters: an attempt begins before it ends.
 	for _, condition := range []metav1.Condition{
 		{Type: workv1alpha1.WorkDispatching, Reason: "Dispatching", Message: "Work is being dispatched to member clusters."},
 		{Type: workv1alpha1.WorkApplied, Reason: "AppliedSuccessful", Message: "Manifest has been successfully applied"},
