@@ -38,20 +38,21 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// agentsCommand, as the first argument, makes this program play agents and
-// nothing else: in a process of their own they compete with a plain client no
-// otherwise than with a controller.
+// agentsCommand, as the first argument, makes this program only simulate agents. As
+// a separate process, the agents compete with a plain client in the same way as with
+// a controller.
 const agentsCommand = "agents"
 
-// playedClusters are the names of played clusters.
+// playedClusters returns the names of simulated clusters.
 func playedClusters(count int) []string { return agents.Names("played", count) }
 
-// playAgents is the program of that process. It ends well when it is told to.
+// playAgents is the main function of that process. It exits without an error when it
+// is told to stop.
 func playAgents(ctx context.Context, arguments []string) error {
 	flags := flag.NewFlagSet(agentsCommand, flag.ContinueOnError)
-	kubeconfig := flags.String("kubeconfig", "", "of the Karmada API server")
-	count := flags.Int("count", 0, "clusters whose agents are played")
-	address := flags.String("address", "", "where to tell that the process is ready")
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the Karmada API server")
+	count := flags.Int("count", 0, "number of clusters whose agents are simulated")
+	address := flags.String("address", "", "address on which the process reports that it is ready")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -86,14 +87,14 @@ func (g *ground) newAgents(clusters []string) *agents.Agents {
 	}
 }
 
-// serving lets agents answer until it is stopped. A watch that the API server
-// turns away or ends is begun again; a new one shows all Works there are.
+// serving lets agents respond until stop is called. If the API server rejects or
+// ends a watch, it starts a new one, which shows all existing Works.
 func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
 		ended <- wait.PollUntilContextCancel(ctx, testbed.Glance, true, func(ctx context.Context) (bool, error) {
-			_ = played.Serve(ctx) // what it does not answer is waited for in vain, and that is told
+			_ = played.Serve(ctx) // whoever waits for a missing response times out and reports it
 			return ctx.Err() != nil, nil
 		})
 	}()
@@ -106,13 +107,13 @@ func serving(ctx context.Context, played *agents.Agents) (stop func() error) {
 	})
 }
 
-// play makes sure that there are as many played clusters, and that their agents
-// answer.
+// play ensures that at least count simulated clusters exist and that their agents
+// respond.
 func (g *ground) play(ctx context.Context, count int) ([]string, error) {
 	wanted := playedClusters(count)
 	if count > g.played {
 		g.silence()
-		// Karmada would make each of them its Works and namespaces.
+		// Otherwise, Karmada would create Works and namespaces for each of them.
 		if err := g.setKarmada(ctx, limitsOff); err != nil {
 			return nil, err
 		}
@@ -125,7 +126,7 @@ func (g *ground) play(ctx context.Context, count int) ([]string, error) {
 	return wanted, g.serve(ctx)
 }
 
-// serve lets the agents of all played clusters answer, if they do not yet.
+// serve starts the agents of all simulated clusters, unless they are running.
 func (g *ground) serve(ctx context.Context) error {
 	if g.agents != nil || g.played == 0 {
 		return nil
@@ -138,11 +139,11 @@ func (g *ground) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.agents = newProcess("played agents", program, filepath.Join(g.fleet.Dir, "logs", "played-agents.log"), "http://"+address+"/")
+	g.agents = newProcess("simulated agents", program, filepath.Join(g.fleet.Dir, "logs", "played-agents.log"), "http://"+address+"/")
 	return g.agents.start(ctx, agentsCommand, "-kubeconfig="+g.kubeconfig(), "-count="+strconv.Itoa(g.played), "-address="+address)
 }
 
-// silence ends the agents' answers.
+// silence stops the agents.
 func (g *ground) silence() {
 	g.agents.end()
 	g.agents = nil

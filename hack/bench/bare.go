@@ -36,12 +36,12 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// bare is the limit: a client that knows beforehand what to write, watches
-// nothing, and writes what the controller would, as many at once.
+// bare is the lower limit: a client that knows in advance what to write, watches
+// nothing, and writes what the controller would write, with the same concurrency.
 type bare struct {
 	*ground
 	load *load
-	// slots bound the writes of Works under way, over all objects.
+	// slots limit the concurrent writes of Works, over all objects.
 	slots chan struct{}
 	live  map[types.NamespacedName]*workv1alpha1.Work
 }
@@ -55,7 +55,7 @@ func (b *bare) before(ctx context.Context, p phase) (err error) {
 		return nil
 	}
 	if p == phaseUpdate {
-		// Of an update the limit is the Works alone.
+		// The limit of an update includes only the writes of Works.
 		if err := b.load.setRevision(ctx, b.client, 2, func(int) {}); err != nil {
 			return err
 		}
@@ -65,8 +65,8 @@ func (b *bare) before(ctx context.Context, p phase) (err error) {
 	return err
 }
 
-// awaitAnswers reads the Works as they are when all are answered: after that
-// nobody but the plain client writes them.
+// awaitAnswers waits until the agents have responded to all Works, and reads the
+// Works. From then on, only the plain client writes them.
 func (b *bare) awaitAnswers(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Second, longPatience, true, func(ctx context.Context) (_ bool, err error) {
 		if b.live, err = b.load.list(ctx, b.client); err != nil {
@@ -80,7 +80,7 @@ func (b *bare) awaitAnswers(ctx context.Context) error {
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until all Works are answered: %w", err)
+		return fmt.Errorf("waiting for a response to all Works: %w", err)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (b *bare) do(ctx context.Context, p phase, sent func(int)) error {
 
 func (b *bare) after(context.Context) error { return nil }
 
-// create writes the object, its finalizer, its Works, and its status.
+// create writes the object, its finalizer, its Works and its status.
 func (b *bare) create(ctx context.Context, i int) error {
 	object := b.load.propagation(i)
 	if err := b.client.Create(ctx, object); err != nil {
@@ -134,7 +134,8 @@ func (b *bare) create(ctx context.Context, i int) error {
 	return nil
 }
 
-// each calls a function for every cluster, as the controller does.
+// each calls a function for every cluster, with the same concurrency as the
+// controller.
 func (b *bare) each(do func(cluster string) error) error {
 	return parallel(len(b.load.clusters), writers, func(c int) error {
 		b.slots <- struct{}{}
@@ -147,7 +148,7 @@ func ownerOf(object *propagationv1alpha1.DirectPropagation) render.Owner {
 	return render.Owner{Kind: "DirectPropagation", Namespace: object.Namespace, Name: object.Name, UID: object.UID}
 }
 
-// status is one as the controller writes it in the end.
+// status returns a status like the last one that the controller writes.
 func (b *bare) status(object *propagationv1alpha1.DirectPropagation, revision string) propagationv1alpha1.PropagationStatus {
 	const mostRows = 256
 	count := len(b.load.clusters)
@@ -175,7 +176,7 @@ func (b *bare) status(object *propagationv1alpha1.DirectPropagation, revision st
 	return status
 }
 
-// update takes back what clusters confirmed and writes the new spec.
+// update resets what the clusters have confirmed and writes the new spec.
 func (b *bare) update(ctx context.Context, i int) error {
 	manifest, err := b.load.manifest(ctx, b.client, i)
 	if err != nil {
@@ -207,7 +208,7 @@ func (b *bare) update(ctx context.Context, i int) error {
 	})
 }
 
-// remove deletes the Works and lets the object go.
+// remove deletes the Works and then removes the object's finalizer.
 func (b *bare) remove(ctx context.Context, i int) error {
 	object := b.load.propagation(i)
 	if err := b.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -225,7 +226,7 @@ func (b *bare) remove(ctx context.Context, i int) error {
 	}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	if err := b.client.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("dropping the finalizer: %w", err)
+		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	return nil
 }

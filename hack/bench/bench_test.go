@@ -43,12 +43,12 @@ func TestQuantile(t *testing.T) {
 	values := []float64{4, 1, 3, 2}
 	for share, want := range map[float64]float64{0: 1, 0.25: 1, 0.5: 2, 0.75: 3, 0.99: 4, 1: 4} {
 		if got := quantile(values, share); got != want {
-			t.Errorf("quantile %v is %v, want %v", share, got, want)
+			t.Errorf("quantile(%v) = %v, want %v", share, got, want)
 		}
 	}
 }
 
-// A target that was missed once stays missed.
+// A missed target stays missed.
 func TestCheckRemembersAMiss(t *testing.T) {
 	r := &results{}
 	r.atMost("a", "writes", 3, 3)
@@ -72,14 +72,14 @@ func TestRatioIsThatOfMedians(t *testing.T) {
 		t.Errorf("the ratio is %v, want 0.5", got)
 	}
 	if got := r.ratio("r", nameDirect, namePolicy); got != 0 {
-		t.Errorf("the ratio to who did not run is %v, want 0", got)
+		t.Errorf("the ratio to a contender that did not run is %v, want 0", got)
 	}
 	if page := r.markdown(); !strings.Contains(page, "| 3 | 2.00 (1.00 to 9.00) | **1** (0 to 2) |") {
-		t.Errorf("the page lacks the medians:\n%s", page)
+		t.Errorf("the page does not contain the medians:\n%s", page)
 	}
 }
 
-func TestScrapeKeepsWhatIsAskedFor(t *testing.T) {
+func TestScrapeKeepsRequestedMetrics(t *testing.T) {
 	const page = `# TYPE wanted counter
 wanted{verb="POST"} 3
 # TYPE other counter
@@ -99,7 +99,7 @@ other 4
 	}
 }
 
-// The line is crossed by each awaited Work once, and by no other.
+// Each awaited Work crosses the line once, and no other Work does.
 func TestFinish(t *testing.T) {
 	first, second := types.NamespacedName{Name: "first"}, types.NamespacedName{Name: "second"}
 	w := &watcher{}
@@ -110,7 +110,7 @@ func TestFinish(t *testing.T) {
 	}
 	select {
 	case <-f.done:
-		t.Fatal("done, although the second Work is awaited")
+		t.Fatal("done, although the second Work has not crossed")
 	default:
 	}
 	last := began.Add(time.Minute)

@@ -33,7 +33,7 @@ type benchCase struct {
 }
 
 var cases = []benchCase{
-	// In the order in which they are run: what leaves much behind comes last.
+	// The order of execution: cases that leave much behind come last.
 	{"a", "many objects × 2 clusters: create, update, delete", manyObjects},
 	{"a1000", "the same, more objects", moreObjects},
 	{"d", "one resource that changes all the time", burst},
@@ -46,8 +46,8 @@ var cases = []benchCase{
 
 var everyPhase = []phase{phaseCreate, phaseUpdate, phaseDelete}
 
-// The bounds of ratios: the targets, and what a short run on any machine must
-// reach.
+// bounds are limits for ratios: the targets of a full run, and the lower ones that a
+// short run must reach on any machine.
 type bounds struct{ bare, raised, limits float64 }
 
 func (b *bench) bounds() bounds {
@@ -57,7 +57,8 @@ func (b *bench) bounds() bounds {
 	return bounds{bare: 0.9, raised: 5, limits: 15}
 }
 
-// beside are contenders beside Karmada with certain limits.
+// beside returns entries for contenders that run next to Karmada with the given
+// limits.
 func beside(limits limits, names ...string) []entry {
 	makers := map[string]func(*ground, *load) contender{nameBare: newBare, nameDirect: newDirect, nameOther: newDirect, namePolicy: newPolicy}
 	entries := make([]entry, 0, len(names))
@@ -67,10 +68,10 @@ func beside(limits limits, names ...string) []entry {
 	return entries
 }
 
-// warmUp is the name of races that do not count.
+// warmUp is the name of races whose results are dropped.
 const warmUp = "warm-up"
 
-// manyObjects is case (a), on members that are there.
+// manyObjects is case (a), on real members.
 func manyObjects(ctx context.Context, b *bench) error {
 	count := 200
 	if b.short {
@@ -84,7 +85,7 @@ func manyObjects(ctx context.Context, b *bench) error {
 	)
 }
 
-// moreObjects is case (a) with more of them.
+// moreObjects is case (a) with more objects.
 func moreObjects(ctx context.Context, b *bench) error {
 	count := 1000
 	if b.short {
@@ -96,7 +97,7 @@ func moreObjects(ctx context.Context, b *bench) error {
 	)
 }
 
-// races runs races on the members.
+// races runs races on the real members.
 func (b *bench) races(ctx context.Context, label string, races ...race) error {
 	for _, r := range b.chosen(races...) {
 		r.label, r.clusters = label, []string{"member1", "member2"}
@@ -108,12 +109,12 @@ func (b *bench) races(ctx context.Context, label string, races ...race) error {
 	return nil
 }
 
-// chosen are the races that the flag -race leaves.
+// chosen returns the races that the flag -race selects.
 func (b *bench) chosen(races ...race) []race {
 	return slices.DeleteFunc(races, func(r race) bool { return r.name != warmUp && !strings.Contains(r.name, b.options.race) })
 }
 
-// compare holds DirectPropagation against the other contenders of a race.
+// compare compares DirectPropagation with the other contenders of a race.
 func (b *bench) compare(r *race) {
 	bound := b.bounds()
 	for _, e := range r.entries {
@@ -126,7 +127,7 @@ func (b *bench) compare(r *race) {
 		case r.name == warmUp || e.name == nameDirect:
 		case e.name == nameBare:
 			b.results.atLeast(r.label, what, ratio, bound.bare)
-		case r.played: // a comparison beyond the targets
+		case r.played: // a comparison without a target
 			b.results.figure(r.label, what, ratio, "")
 		case e.limits == limitsRaised:
 			b.results.atLeast(r.label, what, ratio, bound.raised)
@@ -136,8 +137,7 @@ func (b *bench) compare(r *race) {
 	}
 }
 
-// manyClusters is case (b). Nobody is behind the clusters; their agents are
-// played.
+// manyClusters is case (b), with simulated clusters and agents.
 func manyClusters(ctx context.Context, b *bench) error {
 	counts := []int{1000, 5000}
 	if b.short {
@@ -151,12 +151,12 @@ func manyClusters(ctx context.Context, b *bench) error {
 		mute := race{
 			name: fmt.Sprintf("1 × %d, nobody answers", count), label: "b", objects: 1, clusters: clusters, played: true, mute: true,
 			phases: []phase{phaseCreate}, entries: beside(limitsOff, nameBare, nameDirect),
-			once: count > 1000, // two minutes a round
+			once: count > 1000, // a round takes two minutes
 		}
 		r := race{
 			name: fmt.Sprintf("1 × %d", count), label: "b", objects: 1, clusters: clusters, played: true, phases: everyPhase,
 			entries: beside(limitsOff, nameBare, nameDirect),
-			once:    count > 1000, // five minutes a round
+			once:    count > 1000, // a round takes five minutes
 		}
 		for _, r := range b.chosen(mute, r) {
 			if err := b.race(ctx, r); err != nil {
@@ -181,7 +181,7 @@ func manyClusters(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// recordStatus records how often, and how large, the object was written.
+// recordStatus records the number and size of writes of the object.
 func (b *bench) recordStatus(r *race) {
 	for _, s := range b.results.Samples {
 		if s.Race == r.name && s.Contender == nameDirect && s.Round == 1 && s.Phase != phaseDelete {
@@ -192,8 +192,8 @@ func (b *bench) recordStatus(r *race) {
 	}
 }
 
-// startProfiles takes CPU profiles of our controller and of the API server, for
-// as long as a few seconds of what is measured.
+// startProfiles takes CPU profiles of our controller and of the API server for a few
+// seconds of the measurement.
 func (b *bench) startProfiles(ctx context.Context, name string) (wait func()) {
 	const seconds = 3
 	var group sync.WaitGroup

@@ -39,17 +39,18 @@ import (
 )
 
 const (
-	// longPatience is for what is measured to come to its end.
+	// longPatience is the time limit for anything that is measured.
 	longPatience = 5 * time.Minute
-	// workers are the objects that are written or reconciled at once, writers
-	// the Works: the controller's defaults, and so the plain client's.
+	// workers is how many objects are written or reconciled concurrently, and writers
+	// is how many Works. They are the defaults of the controller, and the plain client
+	// uses them too.
 	workers, writers = 16, 32
-	// realSpace is propagated to real members; for played ones there is
-	// playedSpace, of which Karmada makes no Works of its own.
+	// realSpace is propagated to real members, and playedSpace to simulated clusters.
+	// Karmada creates no Works for playedSpace itself.
 	realSpace, playedSpace = "bench", "bench-played"
 )
 
-// Processes of the fleet.
+// The names of processes of the fleet.
 const (
 	karmadaServer     = "karmada-apiserver"
 	karmadaManager    = "karmada-controller-manager"
@@ -58,16 +59,16 @@ const (
 	controllerManager = "controller-manager" // ours
 )
 
-// limits says how Karmada's own controllers run.
+// limits is the configuration of Karmada's own controllers.
 type limits string
 
 const (
 	limitsDefault limits = "default"
 	limitsRaised  limits = "raised"
-	limitsOff     limits = "off" // they do not run
+	limitsOff     limits = "off" // not running
 )
 
-// raised are the flags that take Karmada's limits away.
+// raised are flags that raise Karmada's limits.
 var raised = map[string][]string{
 	karmadaManager: {
 		"--kube-api-qps=5000", "--kube-api-burst=10000", "--cluster-api-qps=5000", "--cluster-api-burst=10000",
@@ -81,7 +82,7 @@ var raised = map[string][]string{
 	},
 }
 
-// ground is what everything runs on.
+// ground holds the fleet, the clients and the processes.
 type ground struct {
 	*options
 	progress *progress
@@ -95,15 +96,15 @@ type ground struct {
 	limits   limits
 	karmada  []*process
 	direct   *process
-	metrics  string // address of our controller's metrics
-	profiles string // address of its profiles
+	metrics  string // address of our controller's metrics endpoint
+	profiles string // address of its profiling endpoint
 
-	played int      // clusters
-	agents *process // plays their agents
+	played int      // number of simulated clusters
+	agents *process // simulates their agents
 }
 
-// newGround brings the fleet up. What was made before something failed is
-// there to be closed.
+// newGround starts the fleet. If a later step fails, it also returns what must be
+// closed.
 func newGround(ctx context.Context, o *options, progress *progress) (*ground, error) {
 	root, err := machine.Root(ctx)
 	if err != nil {
@@ -119,7 +120,7 @@ func newGround(ctx context.Context, o *options, progress *progress) (*ground, er
 			return g, err
 		}
 	}
-	progress.say("fleet, controller and kinds are there")
+	progress.say("the fleet, the controller program and the CRDs are ready")
 	return g, nil
 }
 
@@ -143,12 +144,12 @@ func (g *ground) runFleet(ctx context.Context, arguments ...string) error {
 	return nil
 }
 
-// connect makes the clients.
+// connect creates the clients.
 func (g *ground) connect(context.Context) error { return g.connectTo(g.kubeconfig()) }
 
-// connectTo makes the clients.
+// connectTo creates the clients for a kubeconfig.
 func (g *ground) connectTo(kubeconfig string) (err error) {
-	// Without a limit, as our controller.
+	// No rate limit, like our controller.
 	if g.config, err = testbed.ConfigFrom(kubeconfig); err != nil {
 		return err
 	}
@@ -170,7 +171,8 @@ func (g *ground) build(ctx context.Context, version, output string) error {
 	return machine.BuildController(ctx, g.root, output, "-trimpath", "-ldflags", "-X main.version="+version)
 }
 
-// install makes our kinds and the namespaces.
+// install builds the controller, installs our CRDs, creates the namespaces and
+// starts the watcher.
 func (g *ground) install(ctx context.Context) error {
 	if err := g.build(ctx, "bench", g.controllerProgram()); err != nil {
 		return err
@@ -191,12 +193,12 @@ func (g *ground) install(ctx context.Context) error {
 	if g.watcher, err = newWatcher(ctx, g); err != nil {
 		return err
 	}
-	// The fleet made Works of the namespaces; from then on it is quiet.
+	// Karmada creates Works for the namespaces. After that, nothing is written.
 	return g.quiet(ctx, 2*time.Second)
 }
 
-// takeOver replaces Karmada's controllers by processes of our own, whose flags
-// can be changed.
+// takeOver stops the fleet's Karmada controllers. The benchmark runs its own
+// processes instead, whose flags it can change.
 func (g *ground) takeOver(ctx context.Context) error {
 	if err := g.runFleet(ctx, "stop", karmadaManager, karmadaScheduler); err != nil {
 		return err
@@ -205,7 +207,7 @@ func (g *ground) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// setKarmada runs Karmada's controllers under some limits.
+// setKarmada runs Karmada's controllers with the given limits.
 func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 	if g.limits == wanted {
 		return nil
@@ -224,7 +226,7 @@ func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 		}
 		arguments := append([]string{}, known.Args...)
 		if known.Name == karmadaManager {
-			// Played agents renew no lease.
+			// Simulated agents renew no lease.
 			arguments = append(arguments, "--cluster-monitor-grace-period=24h", "--cluster-startup-grace-period=24h")
 		}
 		if wanted == limitsRaised {
@@ -239,7 +241,7 @@ func (g *ground) setKarmada(ctx context.Context, wanted limits) error {
 	return g.quiet(ctx, 3*time.Second)
 }
 
-// setDirect runs a build of our controller; none if it is "".
+// setDirect runs a build of our controller, or none if program is empty.
 func (g *ground) setDirect(ctx context.Context, program string) error {
 	if g.direct != nil {
 		if g.direct.Program == program {
@@ -254,8 +256,8 @@ func (g *ground) setDirect(ctx context.Context, program string) error {
 	return g.startDirect(ctx, program)
 }
 
-// startDirect starts a build of our controller, as its users would but for the
-// lease: which it has to renew only beside another one.
+// startDirect starts a build of our controller as users would, but without leader
+// election, which matters only with several replicas.
 func (g *ground) startDirect(ctx context.Context, program string, arguments ...string) error {
 	p, metrics, profiles, err := g.newDirect(ctx, program)
 	if err != nil {
@@ -265,7 +267,7 @@ func (g *ground) startDirect(ctx context.Context, program string, arguments ...s
 	return p.start(ctx, append([]string{"--leader-elect=false"}, arguments...)...)
 }
 
-// newDirect lays out a process of our controller.
+// newDirect returns a process of our controller, not yet started.
 func (g *ground) newDirect(ctx context.Context, program string) (p *process, metrics, profiles string, err error) {
 	var addresses [3]string
 	for i := range addresses {
@@ -279,7 +281,7 @@ func (g *ground) newDirect(ctx context.Context, program string) (p *process, met
 	return p, addresses[1], addresses[2], nil
 }
 
-// pids are the processes that are measured, by their names.
+// pids returns the IDs of the measured processes by name.
 func (g *ground) pids() map[string]int {
 	pids := map[string]int{}
 	for i := range g.fleet.State.Processes {
@@ -295,7 +297,7 @@ func (g *ground) pids() map[string]int {
 	return pids
 }
 
-// close ends what was started. The fleet goes as it came.
+// close stops what was started, and takes the fleet down unless it is to be kept.
 func (g *ground) close(ctx context.Context) error {
 	g.silence()
 	g.direct.end()
@@ -309,7 +311,7 @@ func (g *ground) close(ctx context.Context) error {
 	return g.runFleet(ctx, "down")
 }
 
-// parallel calls a function for 0 to count-1, some at once, and returns the
+// parallel calls a function for 0 to count-1, several at a time, and returns the
 // first error.
 func parallel(count, atOnce int, do func(int) error) error {
 	slots := make(chan struct{}, atOnce)

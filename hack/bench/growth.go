@@ -27,7 +27,8 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 )
 
-// place propagates a load with the controller and waits until all is well.
+// place propagates a load with the controller and waits until everything is Ready
+// and quiet.
 func (b *bench) place(ctx context.Context, l *load) error {
 	if err := b.setDirect(ctx, b.controllerProgram()); err != nil {
 		return err
@@ -55,7 +56,7 @@ func (b *bench) well(ctx context.Context, l *load) error {
 	return b.quiet(ctx, 1500*time.Millisecond)
 }
 
-// withdraw deletes a load again.
+// withdraw deletes a load.
 func (b *bench) withdraw(ctx context.Context, l *load) error {
 	if err := l.deletePropagations(ctx, b.client, func(int) {}); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (b *bench) withdraw(ctx context.Context, l *load) error {
 	return l.deleteTemplates(ctx, b.client, func(int) {})
 }
 
-// playedLoad sets the processes up for a load on played clusters.
+// playedLoad prepares the processes for a load on simulated clusters.
 func (b *bench) playedLoad(ctx context.Context, objects, clusters int) (*load, error) {
 	if err := b.setKarmada(ctx, limitsOff); err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func burst(ctx context.Context, b *bench) error {
 	return b.withdraw(ctx, l)
 }
 
-// judgeBurst checks what a burst of changes cost.
+// judgeBurst checks the cost of a burst of changes.
 func (b *bench) judgeBurst(name string, s *sample, changes, clusters int, took time.Duration) {
 	works := s.Writes["PUT works"] + s.Writes["PATCH works/status"]
 	object := s.Writes["PATCH directpropagations"] + s.Writes["PUT directpropagations/status"] + s.Writes["PATCH directpropagations/status"]
@@ -176,7 +177,7 @@ func latency(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// roundTrip is the median time of a write of a Work that nobody looks at.
+// roundTrip returns the median time of a write of a Work that nobody watches.
 func (b *bench) roundTrip(ctx context.Context, times int) (float64, error) {
 	l := &load{namespace: playedSpace, name: "probe", objects: 1, clusters: []string{"none"}}
 	if err := l.createTemplates(ctx, b.client); err != nil {
@@ -210,9 +211,9 @@ func (b *bench) roundTrip(ctx context.Context, times int) (float64, error) {
 	return quantile(taken, 0.5), l.deleteTemplates(ctx, b.client, func(int) {})
 }
 
-// changes measures, one after the other, how long it takes from a change that
-// the API server has taken to the last Work: by the controller, or by a client
-// that knows of the change.
+// changes measures a series of changes. Each measurement is the time from a
+// successful change of the resource to the last write of a Work, either by the
+// controller or by a client that already knows about the change.
 func (b *bench) changes(ctx context.Context, clusters, times int, controlled bool) ([]float64, error) {
 	l, err := b.playedLoad(ctx, 1, clusters)
 	if err != nil {
@@ -244,7 +245,7 @@ func (b *bench) changes(ctx context.Context, clusters, times int, controlled boo
 	return taken, b.withdraw(ctx, l)
 }
 
-// change changes a resource once, and says how long its Works took.
+// change changes a resource once and returns how long its Works took.
 func (b *bench) change(ctx context.Context, l *load, client *bare, revision int, controlled bool) (took time.Duration, err error) {
 	if err := b.quiet(ctx, 600*time.Millisecond); err != nil {
 		return 0, err
@@ -337,11 +338,11 @@ func (b *bench) exponents(with string, races []race) {
 	}
 }
 
-// point is what a size costs.
+// point is the cost of a size.
 type point struct{ size, value float64 }
 
-// fit is the slope of the line through the logarithms of the points: the
-// exponent of how the value grows.
+// fit returns the slope of the regression line through the logarithms of the points,
+// which is the exponent of the growth.
 func fit(points []point) float64 {
 	var sumX, sumY, sumXX, sumXY float64
 	for _, p := range points {

@@ -36,10 +36,10 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// loadLabel is on everything of a load.
+// loadLabel is the label of all objects of a load.
 const loadLabel = "bench.karmada-direct.io/load"
 
-// load is what is propagated: some ConfigMaps, each to the same clusters.
+// load is what is propagated: a number of ConfigMaps, all to the same clusters.
 type load struct {
 	namespace string
 	name      string
@@ -53,7 +53,7 @@ func (l *load) meta(i int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: l.namespace, Name: l.object(i), Labels: map[string]string{loadLabel: l.name}}
 }
 
-// keys are all Works of the load, each with the object it belongs to.
+// keys returns the keys of all Works of the load, each with the index of its object.
 func (l *load) keys() map[types.NamespacedName]int {
 	keys := make(map[types.NamespacedName]int, l.objects*len(l.clusters))
 	for i := range l.objects {
@@ -66,7 +66,7 @@ func (l *load) keys() map[types.NamespacedName]int {
 
 func (l *load) works() int { return l.objects * len(l.clusters) }
 
-// template is a resource of 1 KiB.
+// template returns a resource of about 1 KiB.
 func (l *load) template(i, revision int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: l.meta(i),
@@ -87,7 +87,7 @@ func (l *load) propagation(i int) *propagationv1alpha1.DirectPropagation {
 	return object
 }
 
-// createTemplates makes the resources.
+// createTemplates creates the resources.
 func (l *load) createTemplates(ctx context.Context, c client.Client) error {
 	return parallel(l.objects, workers, func(i int) error {
 		if err := c.Create(ctx, l.template(i, 1)); client.IgnoreAlreadyExists(err) != nil {
@@ -178,7 +178,7 @@ func (l *load) list(ctx context.Context, c client.Client) (map[types.NamespacedN
 	}
 }
 
-// check reads every Work after a phase.
+// check verifies every Work after a phase.
 func (l *load) check(ctx context.Context, c client.Client, p phase) error {
 	switch p {
 	case phaseCreate:
@@ -190,7 +190,7 @@ func (l *load) check(ctx context.Context, c client.Client, p phase) error {
 	}
 }
 
-// verify reads every Work and looks at what it carries.
+// verify reads every Work and checks its content.
 func (l *load) verify(ctx context.Context, c client.Client, revision int) error {
 	found, err := l.list(ctx, c)
 	if err != nil {

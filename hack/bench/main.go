@@ -14,33 +14,33 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command bench measures, side by side on the same servers, the bare limit (a
-// plain client that carries out the same writes), DirectPropagation, and
-// PropagationPolicy with Karmada's limits as they are by default and raised.
+// Command bench compares three contenders on the same servers: the bare limit (a
+// plain client that does the same writes), DirectPropagation, and PropagationPolicy
+// with Karmada's default limits and with raised limits.
 //
 //	make bench          # every case; writes docs/benchmarks/
-//	make bench-short    # minutes; fails on ratios and counts, never on seconds
+//	make bench-short    # takes minutes; fails on ratios and counts, never on seconds
 //	go run ./hack/bench -case a,f -rounds 3 -out /tmp/results
-//	go run ./hack/bench -case a -against /tmp/controller-before   # what has a change brought?
+//	go run ./hack/bench -case a -against /tmp/controller-before   # measures the effect of a change
 //
-// What stands where:
+// The files:
 //
 //	ground.go      the fleet and the clients
-//	agents.go      those who answer where there are no members
+//	agents.go      simulated agents for clusters without members
 //	process.go     the controllers as processes, their CPU and memory
 //	meter.go       requests and bytes, from the API server's own metrics
-//	watcher.go     when which Work was written
-//	load.go        what is propagated to where
+//	watcher.go     when each Work is written
+//	load.go        what is propagated, and to which clusters
 //	bare.go        the plain client
 //	direct.go      DirectPropagation
 //	policy.go      PropagationPolicy
 //	race.go        contenders side by side: rounds, rotation, samples
 //	cases.go, …    the cases
-//	results.go     what is kept of it, table.go how it is shown
-//	plot/          a module of its own: the plots
+//	results.go     the results; table.go shows them
+//	plot/          a separate module: the plots
 //
-// The one who measures shares the machine with what is measured: watches of
-// this program are on metadata alone, and the same for every contender.
+// This program shares the machine with what it measures. It therefore watches only
+// the metadata of Works, in the same way for every contender.
 package main
 
 import (
@@ -61,7 +61,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	cases   []string
 	short   bool
@@ -87,20 +87,20 @@ func main() {
 func parse(arguments []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	chosen := flags.String("case", "a,a1000,b,c,d,e,f,g", "cases to run; of those that are not, results in -out are kept")
-	flags.BoolVar(&o.short, "short", false, "small sizes, wide bounds, nothing that depends on the machine's speed")
+	chosen := flags.String("case", "a,a1000,b,c,d,e,f,g", "cases to run; results of other cases in -out are kept")
+	flags.BoolVar(&o.short, "short", false, "use small sizes and wide bounds, and check nothing that depends on the machine's speed")
 	flags.IntVar(&o.rounds, "rounds", 0, "rounds of each race (default 5, short 2)")
 	flags.StringVar(&o.out, "out", "", "folder for results.json and README.md (default: only print)")
-	flags.StringVar(&o.name, "name", "bench", "name of the fleet that is brought up, and down again")
+	flags.StringVar(&o.name, "name", "bench", "name of the fleet to start and stop")
 	flags.BoolVar(&o.keep, "keep", false, "leave the fleet running")
-	flags.BoolVar(&o.profile, "profile", false, "write profiles beside the results: CPU of the controller and of the API server; the controller's heap, finer with GODEBUG=memprofilerate=4096")
-	flags.StringVar(&o.against, "against", "", "program of another build of the controller, to race beside this one and the bare limit")
-	flags.StringVar(&o.race, "race", "", "of cases a, a1000 and b, run the races with this in their name only, for example: raised")
+	flags.BoolVar(&o.profile, "profile", false, "write profiles next to the results: CPU of the controller and of the API server; the controller's heap, finer with GODEBUG=memprofilerate=4096")
+	flags.StringVar(&o.against, "against", "", "program of another build of the controller, to compare with this one and the bare limit")
+	flags.StringVar(&o.race, "race", "", "of cases a, a1000 and b, run only the races whose name contains this, for example: raised")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
 	}
 	if o.out != "" && o.against+o.race != "" {
-		return nil, errors.New("-out is for whole cases of this build alone: not with -against or -race")
+		return nil, errors.New("-out cannot be combined with -against or -race, because it is for whole cases of this build")
 	}
 	if o.rounds == 0 {
 		o.rounds = 5
@@ -110,7 +110,7 @@ func parse(arguments []string) (*options, error) {
 	}
 	for name := range strings.SplitSeq(*chosen, ",") {
 		if !slices.ContainsFunc(cases, func(c benchCase) bool { return c.name == name }) {
-			return nil, fmt.Errorf("-case %q: there are a, a1000, b to g", name)
+			return nil, fmt.Errorf("-case %q: the cases are a, a1000, and b to g", name)
 		}
 		o.cases = append(o.cases, name)
 	}
@@ -118,7 +118,7 @@ func parse(arguments []string) (*options, error) {
 }
 
 func run(ctx context.Context, arguments []string, out io.Writer) (err error) {
-	klog.SetLogger(logr.Discard()) // conflicts of played agents are no news
+	klog.SetLogger(logr.Discard()) // conflicts of simulated agents are expected
 	ctrl.SetLogger(logr.Discard())
 	if len(arguments) > 0 && arguments[0] == agentsCommand {
 		return playAgents(ctx, arguments[1:])
@@ -155,12 +155,12 @@ type bench struct {
 	*ground
 	*progress
 	results *results
-	heats   int // run so far; each has names of its own
-	heaps   int // looked at so far
+	heats   int // number of heats so far; it makes names unique
+	heaps   int // number of heap profiles so far
 }
 
-// runCases runs the cases that were asked for, and keeps what each has measured,
-// whatever comes next.
+// runCases runs the selected cases and saves the results of every case, even if a
+// later one fails.
 func (b *bench) runCases(ctx context.Context) error {
 	for _, c := range cases {
 		if !slices.Contains(b.cases, c.name) {
@@ -169,7 +169,7 @@ func (b *bench) runCases(ctx context.Context) error {
 		b.say("case (%s): %s", c.name, c.what)
 		b.results.begin(c.name, b.options)
 		if err := c.run(ctx, b); err != nil {
-			// The other cases are worth something without this one.
+			// The other cases are useful without this one.
 			b.say("case (%s) failed: %v", c.name, err)
 			b.results.check(check{Case: c.name, What: "the case runs to its end", Got: err.Error(), Want: "no error"})
 			if ctx.Err() != nil {
@@ -183,7 +183,7 @@ func (b *bench) runCases(ctx context.Context) error {
 	return nil
 }
 
-// progress says what is going on.
+// progress prints what the benchmark is doing.
 type progress struct {
 	out     io.Writer
 	started time.Time

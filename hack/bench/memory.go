@@ -38,23 +38,23 @@ import (
 
 const mebibyte = 1 << 20
 
-// renderTarget is what a Work of a cluster has of its own.
+// renderTarget returns the target of a Work for a cluster.
 func renderTarget(cluster string) render.Target { return render.Target{Cluster: cluster} }
 
-// heapMiB is what our controller holds on its heap after a collection. With
-// -profile, what it is made of is written beside the results.
+// heapMiB returns the size of our controller's heap after a garbage collection. With
+// -profile, it also writes a heap profile next to the results.
 func (b *bench) heapMiB(ctx context.Context) (float64, error) {
 	profile := io.Discard
 	if b.profile {
 		b.heaps++
 		file, err := os.Create(filepath.Join(b.options.out, fmt.Sprintf("heap-%d.pprof", b.heaps)))
 		if err != nil {
-			return 0, fmt.Errorf("making the file of a profile: %w", err)
+			return 0, fmt.Errorf("creating the file of a profile: %w", err)
 		}
 		defer file.Close()
 		profile = file
 	}
-	// Asking for a heap profile this way collects first.
+	// Requesting a heap profile in this way collects garbage first.
 	if err := download(ctx, http.DefaultClient, "http://"+b.profiles+"/debug/pprof/heap?gc=1", profile); err != nil {
 		return 0, err
 	}
@@ -66,10 +66,10 @@ func (b *bench) heapMiB(ctx context.Context) (float64, error) {
 	for _, metric := range families[name].GetMetric() {
 		return metric.GetGauge().GetValue() / mebibyte, nil
 	}
-	return 0, errors.New("the controller does not tell the size of its heap")
+	return 0, errors.New("the controller does not report the size of its heap")
 }
 
-// freshHeap is the heap of a controller that has just started.
+// freshHeap returns the heap size of a controller that has just started.
 func (b *bench) freshHeap(ctx context.Context) (float64, error) {
 	if err := b.setDirect(ctx, ""); err != nil {
 		return 0, err
@@ -80,8 +80,8 @@ func (b *bench) freshHeap(ctx context.Context) (float64, error) {
 	return b.heapMiB(ctx)
 }
 
-// idle waits until a controller has looked at all objects and has nothing left
-// to do, and says how long after its start that was.
+// idle waits until a controller has reconciled all objects and has nothing left to
+// do, and returns the time that this took.
 func (b *bench) idle(ctx context.Context, metrics string, objects int, since time.Time) (time.Duration, error) {
 	last, idleSince := -1.0, time.Now()
 	const still = 2 * time.Second
@@ -155,11 +155,11 @@ func restarts(ctx context.Context, b *bench) error {
 		}
 		return b.withdraw(ctx, l)
 	}
-	return nil // the fleet goes as it is
+	return nil // the fleet is deleted anyway
 }
 
-// restart ends the controller and starts a program in its place, and holds
-// what it writes against nothing at all.
+// restart replaces the controller with another program and checks that it writes
+// nothing.
 func (b *bench) restart(ctx context.Context, l *load, name, program string, empty float64) error {
 	if err := b.setDirect(ctx, ""); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (b *bench) restart(ctx context.Context, l *load, name, program string, empt
 	b.results.figure("c", name+": peak of memory", memoryMiB(b.direct.PID(), "VmHWM"), "MiB")
 	b.results.figure("c", name+": heap in use, and without any object", heap, fmt.Sprintf("MiB, and %.1f MiB", empty))
 	what, each := name+": KiB of heap a Work, its objects and resources included", (heap-empty)*1024/float64(l.works())
-	if b.short { // of few Works, most of it is what any number costs
+	if b.short { // with few Works, most of the heap is a fixed cost
 		b.results.figure("c", what, each, "")
 	} else {
 		b.results.atMost("c", what, each, 4)
@@ -205,7 +205,7 @@ func (b *bench) restart(ctx context.Context, l *load, name, program string, empt
 	return nil
 }
 
-// wroteNothing holds what was written since before against nothing.
+// wroteNothing checks that nothing was written since before.
 func (b *bench) wroteNothing(ctx context.Context, name string, before traffic) error {
 	after, err := b.writes(ctx)
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *bench) wroteNothing(ctx context.Context, name string, before traffic) e
 	return nil
 }
 
-// grows changes some of the objects again and again, and compares the heap.
+// grows changes some of the objects repeatedly and compares the heap sizes.
 func (b *bench) grows(ctx context.Context, l *load, name string) error {
 	const rounds, share = 5, 20
 	some := &load{namespace: l.namespace, name: l.name, objects: l.objects / share, clusters: l.clusters}
@@ -245,7 +245,7 @@ func (b *bench) grows(ctx context.Context, l *load, name string) error {
 	return nil
 }
 
-// changeLeader lets one of two replicas hand over to the other.
+// changeLeader makes one of two replicas hand over to the other.
 func (b *bench) changeLeader(ctx context.Context, l *load, name string) error {
 	if err := b.setDirect(ctx, ""); err != nil {
 		return err
@@ -326,10 +326,10 @@ func manySecrets(ctx context.Context, b *bench) error {
 	if err := b.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(realSpace), client.HasLabels{loadLabel}); err != nil {
 		return fmt.Errorf("deleting Secrets: %w", err)
 	}
-	return b.quiet(ctx, 3*time.Second) // that still needs Karmada
+	return b.quiet(ctx, 3*time.Second) // Karmada must still be running for that
 }
 
-// propagateSecrets propagates the first Secrets and waits until all is quiet.
+// propagateSecrets propagates the first Secrets and waits until nothing is written.
 func (b *bench) propagateSecrets(ctx context.Context, count int) ([]*propagationv1alpha1.DirectPropagation, error) {
 	b.watcher.forgetObjects()
 	objects := make([]*propagationv1alpha1.DirectPropagation, count)

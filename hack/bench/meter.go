@@ -32,11 +32,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// traffic is what an API server or a client has counted: by what, how often or
-// how much.
+// traffic holds the counts or sums of an API server or a client, by key.
 type traffic map[string]float64
 
-// minus is what was added since before.
+// minus returns what was added since before.
 func (t traffic) minus(before traffic) traffic {
 	difference := traffic{}
 	for key, value := range t {
@@ -47,7 +46,7 @@ func (t traffic) minus(before traffic) traffic {
 	return difference
 }
 
-// sum adds up what a function chooses.
+// sum adds up the values of the keys that a function chooses.
 func (t traffic) sum(chosen func(key string) bool) float64 {
 	total := 0.0
 	for key, value := range t {
@@ -58,17 +57,18 @@ func (t traffic) sum(chosen func(key string) bool) float64 {
 	return total
 }
 
-// writeVerbs are the verbs, as the API server's metrics call them, that write.
+// writeVerbs are the verbs of writes, as the API server's metrics name them.
 var writeVerbs = map[string]bool{"POST": true, "PUT": true, "PATCH": true, "APPLY": true, "DELETE": true, "DELETECOLLECTION": true}
 
-// background are resources that are written whether anything is propagated or
-// not.
+// background are resources that are written whether or not anything is propagated.
 var background = map[string]bool{
 	"leases": true, "clusters": true, "clusters/status": true, "endpoints": true, "endpointslices": true,
 	"events": true, "tokenreviews": true, "subjectaccessreviews": true, "apiservices/status": true, "apiservices": true,
 }
 
-// writes are the API server's counts of successful writes, as "POST works".
+// writes returns the API server's counts of writes. The key of a successful write is
+// like "POST works", and that of a failed one has the prefix "refused" and the
+// status.
 func (g *ground) writes(ctx context.Context) (traffic, error) {
 	families, err := scrape(ctx, g.http, g.config.Host+"/metrics", "apiserver_request_total")
 	if err != nil {
@@ -93,7 +93,8 @@ func (g *ground) writes(ctx context.Context) (traffic, error) {
 	return counts, nil
 }
 
-// bytes are the API server's sums of the bodies of writes, as "create works".
+// bytes returns the API server's sums of the sizes of request bodies, by keys like
+// "create works".
 func (g *ground) bytes(ctx context.Context) (traffic, error) {
 	const name = "apiserver_request_body_size_bytes"
 	families, err := scrape(ctx, g.http, g.config.Host+"/metrics", name)
@@ -110,7 +111,7 @@ func (g *ground) bytes(ctx context.Context) (traffic, error) {
 	return sums, nil
 }
 
-// ownWrites are a controller's own counts of the writes it has sent.
+// ownWrites returns a controller's own count of the writes that it has sent.
 func ownWrites(ctx context.Context, address string) (float64, error) {
 	const name = "rest_client_requests_total"
 	families, err := scrape(ctx, http.DefaultClient, "http://"+address+"/metrics", name)
@@ -134,7 +135,7 @@ func labelsOf(metric *dto.Metric) map[string]string {
 	return labels
 }
 
-// scrape reads some metrics. All others are dropped unparsed: an API server has
+// scrape reads some metrics. It does not parse the others, because an API server has
 // tens of thousands of lines.
 func scrape(ctx context.Context, client *http.Client, url string, names ...string) (map[string]*dto.MetricFamily, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -172,7 +173,7 @@ func scrape(ctx context.Context, client *http.Client, url string, names ...strin
 // quiet waits until nothing has been written for a while.
 func (g *ground) quiet(ctx context.Context, still time.Duration) error {
 	last, since := traffic{}, time.Now()
-	// The question is no small matter for the API server.
+	// The request is expensive for the API server.
 	const pause = 500 * time.Millisecond
 	err := wait.PollUntilContextTimeout(ctx, min(still/2, pause), longPatience, true, func(ctx context.Context) (bool, error) {
 		now, err := g.writes(ctx)
@@ -185,12 +186,12 @@ func (g *ground) quiet(ctx context.Context, still time.Duration) error {
 		return time.Since(since) >= still, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until nothing is written any more: %w", err)
+		return fmt.Errorf("waiting until nothing is written: %w", err)
 	}
 	return nil
 }
 
-// download copies what a URL answers.
+// download copies the response of a URL.
 func download(ctx context.Context, client *http.Client, url string, to io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

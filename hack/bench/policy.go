@@ -26,7 +26,7 @@ import (
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 )
 
-// policy is PropagationPolicy, used in the way that costs Karmada least: one
+// policy is PropagationPolicy, used in the way that is cheapest for Karmada: one
 // policy for all resources of the load.
 type policy struct {
 	*ground
@@ -63,7 +63,7 @@ func (p *policy) do(ctx context.Context, current phase, sent func(int)) error {
 	case phaseUpdate:
 		return p.load.setRevision(ctx, p.client, 2, sent)
 	default:
-		// Without the policy, what it propagated would stay.
+		// If only the policy were deleted, its Works would stay.
 		return p.load.deleteTemplates(ctx, p.client, sent)
 	}
 }

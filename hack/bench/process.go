@@ -29,14 +29,14 @@ import (
 	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
-// process is a controller that is measured.
+// process is a measured controller.
 type process struct {
 	machine.Process
-	// ready is the URL that answers when the process is ready.
+	// ready is a URL that returns status 200 when the process is ready.
 	ready string
 }
 
-// newProcess lays out a process that is not started yet.
+// newProcess returns a process that is not yet started.
 func newProcess(name, program, log, ready string, arguments ...string) *process {
 	p := &process{ready: ready}
 	p.Name, p.Program, p.Log, p.Arguments = name, program, log, arguments
@@ -57,20 +57,20 @@ func (p *process) start(ctx context.Context, arguments ...string) error {
 	return nil
 }
 
-// end ends the process, if it runs. How it ended is in its log.
+// end stops the process if it is running. Its log shows how it ended.
 func (p *process) end() {
 	if p != nil {
 		_ = p.Terminate()
 	}
 }
 
-// cpuSeconds is what a process has taken of the processors since its start.
+// cpuSeconds returns the CPU time that a process has used since its start.
 func cpuSeconds(pid int) float64 {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // a program's name may hold blanks
+	_, rest, _ := strings.Cut(string(stat), ") ") // a program's name may contain spaces
 	fields := strings.Fields(rest)
 	const user, system, ticksASecond = 14 - 3, 15 - 3, 100
 	if len(fields) <= system {
@@ -81,12 +81,12 @@ func cpuSeconds(pid int) float64 {
 	return (u + s) / ticksASecond
 }
 
-// resetPeak makes the peak of memory start from what is in use now.
+// resetPeak resets the peak of a process's memory to its current use.
 func resetPeak(pid int) {
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o600) // the peak is then that of a longer time
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o600) // otherwise, the peak covers a longer time
 }
 
-// memoryMiB reads a field of /proc/<pid>/status: VmHWM, the peak, or VmRSS.
+// memoryMiB returns a field of /proc/<pid>/status: VmHWM, the peak, or VmRSS.
 func memoryMiB(pid int, field string) float64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

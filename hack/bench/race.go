@@ -28,7 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// phase is what is done to a load.
+// phase is an operation on a load.
 type phase string
 
 const (
@@ -37,23 +37,23 @@ const (
 	phaseDelete phase = "delete"
 )
 
-// contender propagates a load in its way.
+// contender is a way to propagate a load.
 type contender interface {
 	// before does what is not measured.
 	before(ctx context.Context, p phase) error
-	// do writes what the user of this way writes, and says when it sends what
-	// is about an object.
+	// do writes what the user of this contender writes. It calls sent with the index of
+	// an object before it sends a write about that object.
 	do(ctx context.Context, p phase, sent func(object int)) error
 	// after cleans up.
 	after(ctx context.Context) error
 }
 
-// Contenders.
+// The names of contenders.
 const (
 	nameBare   = "bare limit"
 	nameDirect = "DirectPropagation"
 	namePolicy = "PropagationPolicy"
-	// nameOther is another build of the controller, of the flag -against.
+	// nameOther is another build of the controller, given by the flag -against.
 	nameOther = "another build"
 )
 
@@ -64,16 +64,16 @@ type entry struct {
 	limits limits // of Karmada's controllers
 }
 
-// race is a load on which contenders run, one after the other, round by round.
+// race is a load that several contenders propagate, one after the other, in rounds.
 type race struct {
 	name     string
 	label    string // of the case
 	objects  int
 	clusters []string
 	played   bool // no members behind the clusters
-	mute     bool // and nobody answers
-	hasty    bool // what comes after the last Work is not waited for
-	once     bool // one round, not all
+	mute     bool // and no agent answers
+	hasty    bool // do not wait for what follows the last Work
+	once     bool // only one round
 	phases   []phase
 	entries  []entry
 }
@@ -98,10 +98,10 @@ type sample struct {
 	Peak      map[string]float64 `json:"peakMiB"`
 }
 
-// perSecond is how many Works were written in a second.
+// perSecond returns the number of Works written per second.
 func (s *sample) perSecond() float64 { return float64(s.Objects*s.Clusters) / s.Seconds }
 
-// run runs a race. Each round begins with another contender.
+// race runs a race. Each round begins with a different contender.
 func (b *bench) race(ctx context.Context, r race) error {
 	rounds := b.rounds
 	if r.once {
@@ -110,7 +110,8 @@ func (b *bench) race(ctx context.Context, r race) error {
 	if i := slices.IndexFunc(r.entries, func(e entry) bool { return e.name == nameDirect }); i >= 0 && b.against != "" && r.name != warmUp {
 		other := r.entries[i]
 		other.name = nameOther
-		// Two builds are compared: the policy, a minute a round, has no part in it.
+		// The comparison is between two builds, so leave out the policy, which takes a
+		// minute per round.
 		r.entries = slices.DeleteFunc(append(slices.Clone(r.entries), other), func(e entry) bool { return e.name == namePolicy })
 	}
 	for round := range rounds {
@@ -124,7 +125,7 @@ func (b *bench) race(ctx context.Context, r race) error {
 	return nil
 }
 
-// heat is one contender in one round.
+// heat runs one contender for one round.
 func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
 	b.heats++
 	l := &load{namespace: realSpace, name: fmt.Sprintf("load-%d", b.heats), objects: r.objects, clusters: r.clusters}
@@ -165,13 +166,13 @@ func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
 	return c.after(ctx)
 }
 
-// clear deletes what a load leaves that is not deleted as a part of the race.
+// clear deletes a load if deleting it is not a phase of the race.
 func (b *bench) clear(ctx context.Context, c contender, l *load) error {
 	if err := c.before(ctx, phaseDelete); err != nil {
 		return err
 	}
 	if b.limits == limitsDefault {
-		// At its default limits, Karmada takes a minute to see it through.
+		// With its default limits, Karmada would take a minute for this.
 		if err := b.setKarmada(ctx, limitsRaised); err != nil {
 			return err
 		}
@@ -179,12 +180,12 @@ func (b *bench) clear(ctx context.Context, c contender, l *load) error {
 	if b.answered() {
 		return errors.Join(c.do(ctx, phaseDelete, func(int) {}), b.gone(ctx, l))
 	}
-	// Somebody has to take Karmada's finalizers off.
+	// Somebody must remove Karmada's finalizers.
 	stop := serving(ctx, b.newAgents(l.clusters))
 	return errors.Join(c.do(ctx, phaseDelete, func(int) {}), b.gone(ctx, l), stop())
 }
 
-// gone waits until there are no Works any more.
+// gone waits until all Works of a load are gone.
 func (b *bench) gone(ctx context.Context, l *load) error {
 	keys := l.keys()
 	return until(ctx, "the Works are gone", func(context.Context) (bool, error) {
@@ -197,7 +198,7 @@ func (b *bench) gone(ctx context.Context, l *load) error {
 	})
 }
 
-// stage sets the processes up for a contender.
+// stage prepares the processes for a contender.
 func (b *bench) stage(ctx context.Context, r *race, e entry) error {
 	program := ""
 	switch e.name {
@@ -258,7 +259,8 @@ func (b *bench) measure(ctx context.Context, c contender, l *load, s *sample, ha
 	return m.end(ctx, s)
 }
 
-// crossed says which change of a Work ends a phase for it.
+// crossed returns a function that reports whether a Work has reached the end of a
+// phase.
 func (b *bench) crossed(l *load, p phase) func(seen) bool {
 	switch p {
 	case phaseCreate:
@@ -271,7 +273,7 @@ func (b *bench) crossed(l *load, p phase) func(seen) bool {
 	}
 }
 
-// settle waits until all that follows from a phase is over.
+// settle waits until everything that follows from a phase is finished.
 func (b *bench) settle(ctx context.Context, l *load, s *sample, started time.Time) error {
 	if s.Phase == phaseDelete {
 		if err := b.gone(ctx, l); err != nil {
@@ -285,7 +287,7 @@ func (b *bench) settle(ctx context.Context, l *load, s *sample, started time.Tim
 	return b.quiet(ctx, 1500*time.Millisecond)
 }
 
-// answered reports whether somebody answers Works now.
+// answered reports whether anyone currently responds to Works.
 func (g *ground) answered() bool { return g.limits != limitsOff || g.agents != nil }
 
 // confirmed waits until all objects are Ready.
@@ -306,7 +308,7 @@ func (b *bench) confirmed(ctx context.Context, l *load, s *sample, started time.
 	})
 }
 
-// measurement is what was counted when a phase began.
+// measurement holds the counts at the beginning of a phase.
 type measurement struct {
 	*ground
 	writes, bytes traffic
@@ -347,7 +349,7 @@ func (m *measurement) end(ctx context.Context, s *sample) error {
 	return nil
 }
 
-// count holds the writes of DirectPropagation against the exact numbers.
+// count compares the writes of DirectPropagation with the exact numbers.
 func (b *bench) count(l *load, s *sample, r *race) {
 	n := float64(l.works())
 	works := map[phase]map[string]float64{
@@ -364,7 +366,7 @@ func (b *bench) count(l *load, s *sample, r *race) {
 	if s.Phase == phaseDelete || r.hasty {
 		return
 	}
-	// Three an object, and one for each further second that its members take.
+	// Three per object, and one for each additional second that its members take.
 	worst, over := 0, 0
 	for i := range l.objects {
 		state := b.watcher.object(types.NamespacedName{Namespace: l.namespace, Name: l.object(i)})
@@ -379,7 +381,7 @@ func (b *bench) count(l *load, s *sample, r *race) {
 	})
 }
 
-// quantile is the value below which a share of the values lies.
+// quantile returns the value at or below which a share of the values lies.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -388,7 +390,7 @@ func quantile(values []float64, share float64) float64 {
 	return sorted[max(0, min(len(sorted), int(math.Ceil(share*float64(len(sorted)))))-1)]
 }
 
-// profiled writes CPU profiles of a phase, if asked to.
+// profiled takes CPU profiles of a phase if -profile is set.
 func (b *bench) profiled(ctx context.Context, s *sample) (stop func()) {
 	if !b.profile || s.Round != 1 {
 		return func() {}

@@ -32,7 +32,7 @@ import (
 	"time"
 )
 
-// results is all that was measured, on the machine that measured it.
+// results is everything that was measured, and the machine of the last run.
 type results struct {
 	Machine  string    `json:"machine"`
 	Versions string    `json:"versions"`
@@ -44,7 +44,7 @@ type results struct {
 	commit string
 }
 
-// caseRun says of which run the results of a case are.
+// caseRun identifies the run that produced the results of a case.
 type caseRun struct {
 	Case   string `json:"case"`
 	Date   string `json:"date"`
@@ -53,7 +53,7 @@ type caseRun struct {
 	Short  bool   `json:"short,omitempty"`
 }
 
-// figure is one number that was measured.
+// figure is a measured number.
 type figure struct {
 	Case  string  `json:"case"`
 	What  string  `json:"what"`
@@ -61,21 +61,21 @@ type figure struct {
 	Unit  string  `json:"unit"`
 }
 
-// check is a target and what became of it.
+// check is a target and whether it was reached.
 type check struct {
 	Case  string `json:"case"`
 	What  string `json:"what"`
 	Got   string `json:"got"`
 	Want  string `json:"want"`
 	Holds bool   `json:"holds"`
-	// Times is how often it was looked at.
+	// Times is how often the target was checked.
 	Times int `json:"times"`
 }
 
 func newResults(ctx context.Context, o *options, root string) (*results, error) {
 	commit, err := exec.CommandContext(ctx, "git", "-C", root, "describe", "--tags", "--always", "--dirty").Output()
 	if err != nil {
-		return nil, fmt.Errorf("asking for the commit: %w", err)
+		return nil, fmt.Errorf("reading the commit: %w", err)
 	}
 	r := &results{commit: strings.TrimSpace(string(commit))}
 	if raw, err := os.ReadFile(filepath.Join(o.out, "results.json")); err == nil && o.out != "" {
@@ -98,7 +98,7 @@ func newResults(ctx context.Context, o *options, root string) (*results, error) 
 	return r, nil
 }
 
-// begin takes out what an earlier run has measured of a case.
+// begin removes the results of an earlier run of a case.
 func (r *results) begin(name string, o *options) {
 	r.Runs = slices.DeleteFunc(r.Runs, func(known caseRun) bool { return known.Case == name })
 	r.Samples = slices.DeleteFunc(r.Samples, func(s *sample) bool { return s.Case == name })
@@ -107,7 +107,7 @@ func (r *results) begin(name string, o *options) {
 	r.Runs = append(r.Runs, caseRun{Case: name, Date: time.Now().UTC().Format(time.DateTime), Commit: r.commit, Rounds: o.rounds, Short: o.short})
 }
 
-// processor is what the machine calls its processor.
+// processor returns the name of the machine's processor.
 func processor() string {
 	raw, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.SplitSeq(string(raw), "\n") {
@@ -120,8 +120,8 @@ func processor() string {
 
 func (r *results) add(s *sample) { r.Samples = append(r.Samples, s) }
 
-// check records a target. One that was missed stays so, however often it
-// holds later.
+// check records the check of a target. A missed target stays missed, even if it is
+// reached later.
 func (r *results) check(c check) {
 	i := slices.IndexFunc(r.Checks, func(known check) bool { return known.Case == c.Case && known.What == c.What })
 	if i < 0 {
@@ -140,7 +140,7 @@ func (r *results) figure(name, what string, value float64, unit string) {
 	r.Figures = append(r.Figures, figure{Case: name, What: what, Value: value, Unit: unit})
 }
 
-// atLeast and atMost hold a number against a bound.
+// atLeast checks that a number reaches a lower bound.
 func (r *results) atLeast(name, what string, got, bound float64) {
 	r.check(check{Case: name, What: what, Got: fmt.Sprintf("%.2f", got), Want: fmt.Sprintf("≥ %g", bound), Holds: got >= bound})
 }
@@ -149,8 +149,8 @@ func (r *results) atMost(name, what string, got, bound float64) {
 	r.check(check{Case: name, What: what, Got: fmt.Sprintf("%.2f", got), Want: fmt.Sprintf("≤ %g", bound), Holds: got <= bound})
 }
 
-// median is the median of a number over the rounds of a phase; spread are the
-// least and the most.
+// median returns the median, the least and the most of a number over the rounds of a
+// phase, and the number of rounds.
 func (r *results) median(race, contender string, p phase, number func(*sample) float64) (median, least, most float64, rounds int) {
 	values := []float64{}
 	for _, s := range r.Samples {
@@ -170,7 +170,7 @@ func (r *results) median(race, contender string, p phase, number func(*sample) f
 	return median, values[0], values[len(values)-1], len(values)
 }
 
-// ratio compares how many Works a second two contenders create.
+// ratio compares how many Works two contenders create per second.
 func (r *results) ratio(race, contender, other string) float64 {
 	ours, _, _, _ := r.median(race, contender, phaseCreate, (*sample).perSecond)
 	theirs, _, _, _ := r.median(race, other, phaseCreate, (*sample).perSecond)
@@ -180,13 +180,13 @@ func (r *results) ratio(race, contender, other string) float64 {
 	return ours / theirs
 }
 
-// save writes the results, if there is a folder for them.
+// save writes the results if there is a folder for them.
 func (r *results) save(folder string) error {
 	if folder == "" {
 		return nil
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("making the folder of the results: %w", err)
+		return fmt.Errorf("creating the folder of the results: %w", err)
 	}
 	slices.SortStableFunc(r.Runs, func(a, b caseRun) int { return strings.Compare(a.Case, b.Case) })
 	slices.SortStableFunc(r.Samples, func(a, b *sample) int { return strings.Compare(a.Case, b.Case) })
@@ -202,7 +202,7 @@ func (r *results) save(folder string) error {
 	)
 }
 
-// verdict is an error when a target was missed.
+// verdict returns an error if a target was missed.
 func (r *results) verdict() error {
 	missed := []error{}
 	for _, c := range r.Checks {
@@ -213,7 +213,7 @@ func (r *results) verdict() error {
 	return errors.Join(missed...)
 }
 
-// groups are the distinct races, phases and contenders, in the order of the
+// groups returns the distinct races, phases and contenders, in the order of the
 // cases.
 func (r *results) groups() []*sample {
 	groups := []*sample{}

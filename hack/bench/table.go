@@ -45,7 +45,7 @@ table with each other, and not with another machine's.
   each from the moment its user sends the write. All of a load is sent at once.
 `
 
-// markdown shows the results.
+// markdown returns the results as a page.
 func (r *results) markdown() string {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, preface, "`", r.Machine, r.Versions)
@@ -71,7 +71,7 @@ func (r *results) markdown() string {
 	return out.String()
 }
 
-// writePictures shows what hack/bench/plot draws.
+// writePictures shows the pictures that hack/bench/plot draws.
 func (r *results) writePictures(out *strings.Builder) {
 	isGrowth := func(s *sample) bool { return s.Case == "g" }
 	if slices.ContainsFunc(r.Samples, func(s *sample) bool { return !isGrowth(s) }) {
@@ -93,7 +93,7 @@ func (r *results) writeChecks(out *strings.Builder) {
 	}
 }
 
-// writeRaces shows times. Medians are over rounds, with the least and the most.
+// writeRaces shows times as medians over rounds, with the least and the most.
 func (r *results) writeRaces(out *strings.Builder) {
 	groups := r.groups()
 	if len(groups) == 0 {
@@ -121,7 +121,7 @@ func (r *results) writeRaces(out *strings.Builder) {
 	}
 }
 
-// writeCosts shows processors and memory, process by process.
+// writeCosts shows CPU time and memory by process.
 func (r *results) writeCosts(out *strings.Builder) {
 	if len(r.Samples) == 0 {
 		return
@@ -142,7 +142,7 @@ func (r *results) writeCosts(out *strings.Builder) {
 	}
 }
 
-// writeTraffic shows the API server's count of writes.
+// writeTraffic shows the API server's counts of writes.
 func (r *results) writeTraffic(out *strings.Builder) {
 	if len(r.Samples) == 0 {
 		return

@@ -39,7 +39,7 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
-// seen is a Work as the watch shows it.
+// seen is a state of a Work in the watch.
 type seen struct {
 	key        types.NamespacedName
 	generation int64
@@ -47,8 +47,8 @@ type seen struct {
 	gone       bool
 }
 
-// watcher sees Works and DirectPropagations change. Of Works it watches the
-// metadata alone, and the watch is the same whoever writes them.
+// watcher watches Works and DirectPropagations. It watches only the metadata of
+// Works, in the same way for every contender.
 type watcher struct {
 	works, propagations cache.SharedIndexInformer
 
@@ -57,19 +57,19 @@ type watcher struct {
 	objects map[types.NamespacedName]*objectSeen
 }
 
-// objectSeen is what a DirectPropagation has been through.
+// objectSeen summarizes the observed updates of a DirectPropagation.
 type objectSeen struct {
 	writes int // updates that the watch showed
 	ready  bool
-	at     time.Time // of the last update
-	first  time.Time // of the first update
+	at     time.Time // time of the last update
+	first  time.Time // time of the first update
 }
 
 func newWatcher(ctx context.Context, g *ground) (*watcher, error) {
 	w := &watcher{objects: map[types.NamespacedName]*objectSeen{}}
 	metadataClient, err := metadata.NewForConfigAndClient(g.config, g.http)
 	if err != nil {
-		return nil, fmt.Errorf("making a metadata client: %w", err)
+		return nil, fmt.Errorf("creating a metadata client: %w", err)
 	}
 	works := schema.GroupVersionResource{Group: workv1alpha1.GroupVersion.Group, Version: workv1alpha1.GroupVersion.Version, Resource: "works"}
 	w.works = metadatainformer.NewFilteredMetadataInformer(metadataClient, works, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
@@ -140,14 +140,14 @@ func (w *watcher) seeObject(object any) {
 		status.ObservedGeneration != nil && *status.ObservedGeneration == propagation.Generation
 }
 
-// forgetObjects begins the count of what objects go through anew.
+// forgetObjects resets the observations of objects.
 func (w *watcher) forgetObjects() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.objects = map[types.NamespacedName]*objectSeen{}
 }
 
-// object is what was seen of an object since then.
+// object returns what was observed about an object since then.
 func (w *watcher) object(key types.NamespacedName) objectSeen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *watcher) object(key types.NamespacedName) objectSeen {
 	return objectSeen{}
 }
 
-// generations are those of Works as they are now.
+// generations returns the current generations of Works.
 func (w *watcher) generations(keys map[types.NamespacedName]int) map[types.NamespacedName]int64 {
 	generations := make(map[types.NamespacedName]int64, len(keys))
 	for key := range keys {
@@ -168,23 +168,23 @@ func (w *watcher) generations(keys map[types.NamespacedName]int) map[types.Names
 	return generations
 }
 
-// work is a Work's metadata; nil when there is none.
+// work returns the metadata of a Work, or nil if there is none.
 func (w *watcher) work(key types.NamespacedName) *metav1.PartialObjectMetadata {
 	object, _, _ := w.works.GetStore().GetByKey(cache.NewObjectName(key.Namespace, key.Name).String())
 	work, _ := object.(*metav1.PartialObjectMetadata)
 	return work
 }
 
-// finish is the line that Works of a load have to cross.
+// finish is the line that the Works of a load must cross.
 type finish struct {
-	pending map[types.NamespacedName]int // to which object each belongs
+	pending map[types.NamespacedName]int // the index of each Work's object
 	crossed func(seen) bool
-	last    []time.Time // by object, when the last of its Works crossed
-	left    []int       // by object, how many have to
+	last    []time.Time // by object, when its last Work crossed
+	left    []int       // by object, how many Works are left to cross
 	done    chan struct{}
 }
 
-// await draws the line. There is one at a time.
+// await sets the line. There is one line at a time.
 func (w *watcher) await(keys map[types.NamespacedName]int, objects int, crossed func(seen) bool) *finish {
 	f := &finish{
 		pending: make(map[types.NamespacedName]int, len(keys)), crossed: crossed,
@@ -200,7 +200,7 @@ func (w *watcher) await(keys map[types.NamespacedName]int, objects int, crossed 
 	return f
 }
 
-// take is called with the watcher's lock held.
+// take must be called with the watcher's lock held.
 func (f *finish) take(work seen, at time.Time) {
 	object, awaited := f.pending[work.key]
 	if !awaited || !f.crossed(work) {
@@ -214,7 +214,7 @@ func (f *finish) take(work seen, at time.Time) {
 	}
 }
 
-// wait returns when the last Work crossed the line.
+// wait waits until the last Work has crossed the line, and returns the time of that.
 func (w *watcher) wait(ctx context.Context, f *finish) (time.Time, error) {
 	select {
 	case <-f.done:
@@ -224,7 +224,7 @@ func (w *watcher) wait(ctx context.Context, f *finish) (time.Time, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for key := range f.pending {
-			return time.Time{}, fmt.Errorf("%d Works are not written after %v, among them %s", len(f.pending), longPatience, key)
+			return time.Time{}, fmt.Errorf("%d Works are not written after %v, for example %s", len(f.pending), longPatience, key)
 		}
 	}
 	w.mu.Lock()

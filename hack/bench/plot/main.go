@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command plot draws what hack/bench has measured: results.json of a folder
-// becomes throughput.svg and growth.svg beside it.
+// Command plot draws the results of hack/bench. It reads results.json in a folder
+// and writes throughput.svg and growth.svg next to it.
 package main
 
 import (
@@ -33,7 +33,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// sample is what of a sample is drawn.
+// sample contains the fields of a sample that are drawn.
 type sample struct {
 	Case      string             `json:"case"`
 	Race      string             `json:"race"`
@@ -74,8 +74,8 @@ func run(folder string) error {
 	)
 }
 
-// contenders are drawn side by side, each in a color that is told apart
-// without seeing red or green.
+// contenders are drawn side by side, in colors that people with red-green color
+// blindness can distinguish.
 var contenders = []struct {
 	name  string
 	color color.RGBA
@@ -85,8 +85,8 @@ var contenders = []struct {
 	{"PropagationPolicy", color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff}},
 }
 
-// median of a number over the samples that a function chooses; 0 when there
-// are none.
+// median returns the median of a number over the chosen samples, or 0 if there are
+// none.
 func median(samples []sample, chosen func(sample) bool, number func(sample) float64) float64 {
 	values := []float64{}
 	for _, s := range samples {
@@ -101,7 +101,7 @@ func median(samples []sample, chosen func(sample) bool, number func(sample) floa
 	return values[len(values)/2]
 }
 
-// throughput draws Works a second when a load is created.
+// throughput draws the number of Works written per second when a load is created.
 func throughput(samples []sample, path string) error {
 	races := []string{}
 	for _, s := range samples {
@@ -181,7 +181,7 @@ func growth(samples []sample, path string) error {
 type line struct {
 	name   string
 	color  color.RGBA
-	grows  func(sample) bool // whether a sample is on it
+	grows  func(sample) bool // whether a sample is on the line
 	number func(sample) float64
 }
 
@@ -204,7 +204,7 @@ func lines() []line {
 	}
 }
 
-// points are the medians of each size, in proportion to the smallest.
+// points returns the median for each size, relative to the smallest size.
 func (l line) points(samples []sample) plotter.XYs {
 	sizes := []int{}
 	for _, s := range samples {
