@@ -41,11 +41,11 @@ func TestArguments(t *testing.T) {
 		"--metrics-bind-address=127.0.0.1:9090", "--health-probe-bind-address=127.0.0.1:9091",
 	} {
 		if !slices.Contains(pod.Containers[0].Args, want) {
-			t.Errorf("the controller lacks %s: %q", want, pod.Containers[0].Args)
+			t.Errorf("the controller's arguments do not contain %s: %q", want, pod.Containers[0].Args)
 		}
 	}
 	if last := pod.Containers[0].Args[len(pod.Containers[0].Args)-1]; last != "--logging-format=text" {
-		t.Errorf("extraArgs do not come last: %s", last)
+		t.Errorf("extraArgs are not the last arguments: %s", last)
 	}
 	for _, argument := range render(t).pod().Containers[0].Args {
 		if strings.HasPrefix(argument, "--default-service-account") {

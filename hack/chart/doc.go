@@ -15,7 +15,7 @@ limitations under the License.
 */
 
 // Package chart tests charts/direct-propagation without a cluster: what the
-// templates make of values, which values are refused, and that what the chart
-// says of alerts, runbooks and metrics is so. What the chart does in a cluster
-// is tested in hack/e2e/helm.
+// templates render, which values are rejected, and that what the chart says about
+// alerts, runbooks and metrics is true. hack/e2e/helm tests what the chart does in a
+// cluster.
 package chart

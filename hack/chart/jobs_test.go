@@ -33,7 +33,8 @@ func names(containers []corev1.Container) []string {
 	return list
 }
 
-// Who installs what, and who sees which kubeconfig.
+// Each container or Job installs what the values select, and sees only the
+// kubeconfig that it needs.
 func TestWhoInstalls(t *testing.T) {
 	for _, test := range []struct {
 		settings  []string
@@ -64,7 +65,7 @@ func TestWhoInstalls(t *testing.T) {
 					t.Errorf("the Job runs %v, want %v", got, test.job)
 				}
 				if hooks := job.Annotations["helm.sh/hook"]; hooks != "pre-install,pre-upgrade,pre-rollback" {
-					t.Errorf("the Job is a hook of %q", hooks)
+					t.Errorf("the Job is a hook for %q", hooks)
 				}
 			}
 			controller := pod.Containers[0]
@@ -75,7 +76,7 @@ func TestWhoInstalls(t *testing.T) {
 			}
 			for _, mount := range controller.VolumeMounts {
 				if leastPrivilege && mount.Name == "karmada" {
-					t.Error("the controller sees the kubeconfig that has all rights")
+					t.Error("the controller can read the kubeconfig with all permissions")
 				}
 			}
 		})

@@ -28,8 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Metrics that are reviewed need a token of the host cluster, which no other
-// container gets, and may do nothing else there.
+// Secure metrics need a token of the host cluster. Only the controller's container
+// gets it, and it allows only reviews of requests for metrics.
 func TestSecureMetrics(t *testing.T) {
 	r := render(t, "metrics.secure.enabled=true", "metrics.secure.certSecret=cert", "metrics.serviceMonitor.enabled=true",
 		"metrics.secure.readers[0].name=prometheus", "metrics.secure.readers[0].namespace=monitoring",
@@ -44,7 +44,7 @@ func TestSecureMetrics(t *testing.T) {
 	}
 	for _, want := range []string{"--metrics-secure", "--metrics-tls-cert-file=/run/metrics-certificate/tls.crt", "--metrics-tls-private-key-file=/run/metrics-certificate/tls.key"} {
 		if !slices.Contains(pod.Containers[0].Args, want) {
-			t.Errorf("the controller lacks %s: %q", want, pod.Containers[0].Args)
+			t.Errorf("the controller's arguments do not contain %s: %q", want, pod.Containers[0].Args)
 		}
 	}
 	bindings := bindingsOf(t, r)
@@ -74,7 +74,7 @@ func TestSecureMetrics(t *testing.T) {
 	}
 }
 
-// bindingsOf are the subjects of the ClusterRoleBindings, by the names of their
+// bindingsOf returns the subjects of the ClusterRoleBindings by the names of their
 // roles.
 func bindingsOf(t *testing.T, r *rendered) map[string]rbacv1.Subject {
 	t.Helper()

@@ -59,12 +59,12 @@ func alertsOf(t *testing.T, settings ...string) []alert {
 	return rule.Spec.Groups[0].Rules
 }
 
-// Every alert is a query that Prometheus understands, over metrics that there
-// are, and leads to an entry that there is.
+// Every alert has a valid Prometheus query over existing metrics, and links to an
+// existing entry of the runbook.
 func TestAlerts(t *testing.T) {
 	alerts := alertsOf(t)
 	if len(alerts) < 5 {
-		t.Fatalf("there are %d alerts", len(alerts))
+		t.Fatalf("there are only %d alerts", len(alerts))
 	}
 	known, anchors := knownMetrics(t), anchorsOf(t, "../../docs/troubleshooting.md")
 	for _, alert := range alerts {
@@ -78,7 +78,7 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("the runbook has no #%s, only %v", anchor, anchors)
 			}
 			if !strings.Contains(alert.Expr, `namespace="karmada-system"`) {
-				t.Errorf("it looks at all namespaces: %s", alert.Expr)
+				t.Errorf("it covers all namespaces: %s", alert.Expr)
 			}
 			if alert.For == "" || alert.Labels["severity"] == "" || alert.Annotations["summary"] == "" || alert.Annotations["description"] == "" {
 				t.Errorf("it is incomplete: %+v", alert)
@@ -87,7 +87,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// An alert that goes by reason finds an entry for each reason there is.
+// For an alert that links by reason, the runbook has an entry for every reason.
 func TestEveryReasonHasARunbook(t *testing.T) {
 	source, err := os.ReadFile("../../apis/propagation/v1alpha1/reasons.go")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestEveryReasonHasARunbook(t *testing.T) {
 	}
 	reasons := regexp.MustCompile(`(?m)^\s*Reason\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
 	if len(reasons) < 15 {
-		t.Fatalf("found %d reasons: is the search still right?", len(reasons))
+		t.Fatalf("found only %d reasons; is the search still correct?", len(reasons))
 	}
 	anchors := anchorsOf(t, "../../docs/troubleshooting.md")
 	for _, reason := range reasons {
@@ -110,7 +110,7 @@ func TestAlertsCanBeTuned(t *testing.T) {
 		"metrics.prometheusRule.runbookURL=https://wiki.example.org/karmada")
 	for _, alert := range alerts {
 		if alert.Alert == "KarmadaDirectNoLeader" {
-			t.Error("a disabled alert is there")
+			t.Error("a disabled alert is rendered")
 		}
 		if alert.Labels["team"] != "platform" || !strings.HasPrefix(alert.Annotations["runbook_url"], "https://wiki.example.org/karmada#") {
 			t.Errorf("%+v", alert)
@@ -151,7 +151,7 @@ func TestDashboard(t *testing.T) {
 			for y := range panel.GridPos.H {
 				place := [2]int{panel.GridPos.X + x, panel.GridPos.Y + y}
 				if other, found := taken[place]; found {
-					t.Fatalf("panels %s and %s lie on each other", other, panel.Title)
+					t.Fatalf("panels %s and %s overlap", other, panel.Title)
 				}
 				taken[place] = panel.Title
 			}
@@ -174,9 +174,8 @@ func checkQuery(t *testing.T, query string, known []string) {
 	})
 }
 
-// knownMetrics are the controller's, as its source names them, and those that
-// its libraries add. That a running controller serves them all is seen in
-// hack/e2e/helm.
+// knownMetrics returns the metrics in the controller's source code and some that its
+// libraries add. hack/e2e/helm checks that a running controller serves them all.
 func knownMetrics(t *testing.T) []string {
 	t.Helper()
 	source, err := os.ReadFile("../../controllers/propagation/metrics.go")
@@ -189,7 +188,7 @@ func knownMetrics(t *testing.T) []string {
 	}
 	own := regexp.MustCompile(`Name: +"(karmada_direct_\w+)"`).FindAllStringSubmatch(string(source), -1)
 	if len(own) < 5 {
-		t.Fatalf("found %d metrics: is the search still right?", len(own))
+		t.Fatalf("found only %d metrics; is the search still correct?", len(own))
 	}
 	for _, metric := range own {
 		known = append(known, metric[1])
@@ -202,7 +201,8 @@ var (
 	dropped = regexp.MustCompile("[^-a-z0-9 _]")
 )
 
-// anchorsOf are the anchors of a page, as GitHub makes them of its headings.
+// anchorsOf returns the anchors of a page, as GitHub generates them from its
+// headings.
 func anchorsOf(t *testing.T, page string) []string {
 	t.Helper()
 	content, err := os.ReadFile(page)

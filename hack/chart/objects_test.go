@@ -31,7 +31,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// everything turns on all that is off by default.
+// everything enables everything that is off by default.
 var everything = []string{
 	"metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true", "metrics.prometheusRule.enabled=true", "metrics.dashboard.enabled=true",
 	"networkPolicy.enabled=true", "priorityClass.create=true", "crds.install=job", "rbac.install=job",
@@ -57,8 +57,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// What belongs on the Karmada API server is in no chart that goes into the host
-// cluster, whatever is set: no CRD, no role, nothing that needs one.
+// Whatever the values are, the chart installs nothing into the host cluster that
+// belongs on the Karmada API server: no CRDs, no custom resources, and no RBAC.
 func TestNothingOfKarmadaInTheHostCluster(t *testing.T) {
 	for _, settings := range [][]string{nil, everything, {"crds.install=none", "rbac.install=none", "rbac.leastPrivilege=false"}} {
 		for _, object := range render(t, settings...).objects {
@@ -73,8 +73,8 @@ func TestNothingOfKarmadaInTheHostCluster(t *testing.T) {
 	}
 }
 
-// Every Pod passes the restricted Pod Security Standard, by the code that the
-// API server itself judges with.
+// Every Pod meets the restricted Pod Security Standard, according to the code that
+// the API server uses.
 func TestPodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -86,7 +86,7 @@ func TestPodsAreRestricted(t *testing.T) {
 		level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 		for _, result := range evaluator.EvaluatePod(level, &metav1.ObjectMeta{}, &pod) {
 			if !result.Allowed {
-				t.Errorf("the Pods of the %s are not restricted: %s: %s", kind, result.ForbiddenReason, result.ForbiddenDetail)
+				t.Errorf("the Pods of the %s do not meet the restricted standard: %s: %s", kind, result.ForbiddenReason, result.ForbiddenDetail)
 			}
 		}
 		if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
@@ -97,7 +97,7 @@ func TestPodsAreRestricted(t *testing.T) {
 				t.Errorf("%s has resources %+v", container.Name, container.Resources)
 			}
 			if container.SecurityContext.ReadOnlyRootFilesystem == nil || !*container.SecurityContext.ReadOnlyRootFilesystem {
-				t.Errorf("%s may write to its root file system", container.Name)
+				t.Errorf("%s may write to its root filesystem", container.Name)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestEverything(t *testing.T) {
 			t.Errorf("%s %s lacks the common label", object.GetKind(), object.GetName())
 		}
 		if len(object.GetName()) > 63 {
-			t.Errorf("%s %s has too long a name", object.GetKind(), object.GetName())
+			t.Errorf("%s %s has a name that is too long", object.GetKind(), object.GetName())
 		}
 	}
 	for _, kind := range []string{"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy", "PriorityClass", "Job"} {
@@ -134,20 +134,20 @@ func TestEverything(t *testing.T) {
 	}
 	for _, rule := range network.Egress {
 		if len(rule.To) == 0 {
-			t.Errorf("a rule of the NetworkPolicy lets Pods reach everything: %+v", rule)
+			t.Errorf("a rule of the NetworkPolicy allows traffic to all destinations: %+v", rule)
 		}
 	}
 }
 
-func TestSmallThings(t *testing.T) {
+func TestOtherValues(t *testing.T) {
 	if r := render(t, "replicaCount=1"); r.has("PodDisruptionBudget") {
-		t.Error("one replica has a PodDisruptionBudget, which would hold up every drain")
+		t.Error("a single replica has a PodDisruptionBudget, which would block every drain")
 	}
 	r := render(t, "hostNetwork=true", "listenAddress=127.0.0.1", "---\nhostAliases: [{ip: 10.0.0.1, hostnames: [karmada]}]\nextraContainers: [{name: more, image: more}]\n")
 	r.isKnown()
 	if pod := r.pod(); !pod.HostNetwork || pod.DNSPolicy != corev1.DNSClusterFirstWithHostNet || len(pod.HostAliases) != 1 || len(pod.Containers) != 2 ||
 		pod.Containers[0].LivenessProbe.HTTPGet.Host != "127.0.0.1" || pod.Containers[0].ReadinessProbe.HTTPGet.Host != "127.0.0.1" {
-		t.Errorf("in the network of the node, the Pod is %+v", pod)
+		t.Errorf("with hostNetwork, the Pod is %+v", pod)
 	}
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for setting, want := range map[string]string{
@@ -163,7 +163,7 @@ func TestSmallThings(t *testing.T) {
 		}
 	}
 	if got := render(t, "serviceAccount.create=false").pod().ServiceAccountName; got != "default" {
-		t.Errorf("without a ServiceAccount of its own, it is %q", got)
+		t.Errorf("without its own ServiceAccount, the Pod uses %q", got)
 	}
 	r = render(t, `---
 extraObjects:
@@ -179,9 +179,9 @@ extraObjects:
 		t.Errorf("the extra objects are %s and %s", one, two)
 	}
 	if notes := render(t).notes; !strings.Contains(notes, `"helm uninstall" ends the controller and nothing else`) {
-		t.Errorf("the notes do not tell what uninstall leaves:\n%s", notes)
+		t.Errorf("the notes do not say what uninstalling leaves:\n%s", notes)
 	}
 	if notes := render(t, "crds.install=none").notes; !strings.Contains(notes, "apply --server-side -f apis/crds") {
-		t.Errorf("the notes do not tell how to install the CRDs:\n%s", notes)
+		t.Errorf("the notes do not say how to install the CRDs:\n%s", notes)
 	}
 }

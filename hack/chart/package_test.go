@@ -40,7 +40,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// What Artifact Hub shows is YAML inside of YAML, which nobody else reads.
+// The annotations for Artifact Hub contain YAML inside YAML, which nothing else
+// parses.
 func TestArtifactHubAnnotations(t *testing.T) {
 	loaded := loadChart(t)
 	for _, name := range []string{"crds", "crdsExamples", "links", "changes"} {

@@ -21,8 +21,7 @@ import (
 	"testing"
 )
 
-// The controller renews a token that ends, and reads the usual kinds unless
-// others are named.
+// By default, the controller renews its expiring token and may read the usual kinds.
 func TestPermissionsByDefault(t *testing.T) {
 	pod := render(t).pod()
 	if got := pod.InitContainers[1].Args; !slices.Equal(got, []string{"install-rbac", "--kubeconfig=/etc/karmada/kubeconfig", "--namespace=karmada-system", "--aggregate-status=true"}) {
@@ -36,7 +35,7 @@ func TestPermissionsByDefault(t *testing.T) {
 		t.Errorf("the controller cannot renew its token: %q, %+v", controller.Args, controller.VolumeMounts)
 	}
 	if args := render(t, "rbac.leastPrivilege=false").pod().Containers[0].Args; slices.Contains(args, "--renew-token") {
-		t.Errorf("the controller renews the token of somebody else: %q", args)
+		t.Errorf("the controller renews a token that is not its own: %q", args)
 	}
 	pod = render(t, "rbac.aggregateStatus=false").pod()
 	if !slices.Contains(pod.Containers[0].Args, "--aggregate-status=false") || !slices.Contains(pod.InitContainers[1].Args, "--aggregate-status=false") {

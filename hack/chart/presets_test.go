@@ -46,13 +46,13 @@ func TestPresets(t *testing.T) {
 				t.Errorf("the volume is %+v", volume.Secret)
 			}
 			if want := "of Secret " + test.secret + " (key " + test.file + ")"; !strings.Contains(r.notes, want) {
-				t.Errorf("the notes lack %q:\n%s", want, r.notes)
+				t.Errorf("the notes do not contain %q:\n%s", want, r.notes)
 			}
 		})
 	}
 }
 
-// A Secret that is mounted by subPath never shows its renewal.
+// A Secret that is mounted with subPath is never updated.
 func TestSecretIsMountedAsAFolder(t *testing.T) {
 	for _, settings := range [][]string{nil, {"rbac.leastPrivilege=false"}, {"crds.install=job"}} {
 		r := render(t, settings...)

@@ -50,16 +50,16 @@ func loadChart(t *testing.T) *chart.Chart {
 	return loaded
 }
 
-// rendered is what `helm template` prints, object by object, hooks included.
+// rendered contains the objects that `helm template` prints, including hooks.
 type rendered struct {
 	t       *testing.T
 	objects []*unstructured.Unstructured
 	notes   string
 }
 
-// render does what `helm install kd --namespace karmada-system --set …` does
-// before it talks to a cluster, with an image of a registry. A setting that begins with "---" is a file of
-// values instead.
+// render renders the chart like `helm install kd --namespace karmada-system --set
+// …`, but without a cluster, and with an image registry. A setting that begins with
+// "---" is a values file instead.
 func render(t *testing.T, settings ...string) *rendered {
 	t.Helper()
 	r, err := tryRender(t, settings...)
@@ -106,7 +106,7 @@ func tryRender(t *testing.T, settings ...string) (*rendered, error) {
 			return r, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("what was rendered is no YAML: %w\n%s", err, manifests)
+			return nil, fmt.Errorf("the output is not YAML: %w\n%s", err, manifests)
 		}
 		if len(object.Object) > 0 {
 			r.objects = append(r.objects, object)
@@ -114,7 +114,7 @@ func tryRender(t *testing.T, settings ...string) (*rendered, error) {
 	}
 }
 
-// kinds lists kind/name of all that was rendered.
+// kinds lists all rendered objects as kind/name.
 func (r *rendered) kinds() []string {
 	names := []string{}
 	for _, object := range r.objects {
@@ -124,7 +124,7 @@ func (r *rendered) kinds() []string {
 	return names
 }
 
-// find returns an object as it is.
+// find returns the first object of a kind without converting it.
 func (r *rendered) find(kind string) *unstructured.Unstructured {
 	r.t.Helper()
 	for _, object := range r.objects {
@@ -140,8 +140,8 @@ func (r *rendered) has(kind string) bool {
 	return slices.ContainsFunc(r.objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
 }
 
-// typed returns an object as a Go type, and complains of every field that the
-// type does not have.
+// typed converts an object to a Go type and fails on every field that the type does
+// not have.
 func typed[T any](r *rendered, kind string) *T {
 	r.t.Helper()
 	into := new(T)
@@ -156,8 +156,7 @@ func (r *rendered) pod() corev1.PodSpec {
 	return typed[appsv1.Deployment](r, "Deployment").Spec.Template.Spec
 }
 
-// isKnown checks every object of Kubernetes' own kinds for fields that do not
-// exist.
+// isKnown checks every object of Kubernetes' own kinds for unknown fields.
 func (r *rendered) isKnown() {
 	r.t.Helper()
 	for _, object := range r.objects {

@@ -48,18 +48,18 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			_, err := tryRender(t, setting)
 			if want == "" {
 				if err != nil {
-					t.Errorf("refused: %v", err)
+					t.Errorf("the values are rejected: %v", err)
 				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("the error is %v, want one with %q", err, want)
+				t.Errorf("error = %v, want one that contains %q", err, want)
 			}
 		})
 	}
 }
 
-// The schema knows every value, and no others.
+// The schema contains every value, and nothing else.
 func TestSchemaFitsValues(t *testing.T) {
 	loaded := loadChart(t)
 	schema := map[string]any{}
@@ -67,7 +67,7 @@ func TestSchemaFitsValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	properties, _ := schema["properties"].(map[string]any)
-	delete(properties, "global") // Helm's own
+	delete(properties, "global") // Helm defines it
 	compare(t, "", loaded.Values, schema, schema)
 }
 
@@ -79,12 +79,12 @@ func compare(t *testing.T, path string, values, schema, root map[string]any) {
 	}
 	properties, listed := schema["properties"].(map[string]any)
 	if open, said := schema["additionalProperties"].(bool); !listed || !said || open {
-		return // whatever Kubernetes takes there
+		return // Kubernetes defines the content
 	}
 	for name, value := range values {
 		below, known := properties[name].(map[string]any)
 		if !known {
-			t.Errorf("the schema does not know %s.%s", path, name)
+			t.Errorf("the schema does not contain %s.%s", path, name)
 			continue
 		}
 		if nested, ok := value.(map[string]any); ok {
@@ -92,11 +92,11 @@ func compare(t *testing.T, path string, values, schema, root map[string]any) {
 		}
 	}
 	if strings.HasSuffix(path, "Probe") || strings.HasSuffix(strings.ToLower(path), "resources") {
-		return // Kubernetes has more of them than are set
+		return // Kubernetes has more fields than the chart sets
 	}
 	for name := range properties {
 		if _, known := values[name]; !known {
-			t.Errorf("the schema knows %s.%s, which is no value", path, name)
+			t.Errorf("the schema contains %s.%s, which is not a value", path, name)
 		}
 	}
 }

@@ -31,8 +31,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// fileLayer is a layer with one file that everybody may read and run, and only
-// root may change.
+// fileLayer returns a layer with a single file that everybody may read and execute,
+// and that only root may change.
 func fileLayer(source, destination string) (v1.Layer, error) {
 	content, err := os.ReadFile(source)
 	if err != nil {
@@ -53,8 +53,8 @@ func fileLayer(source, destination string) (v1.Layer, error) {
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
 }
 
-// writeArchive writes an image as a tar file of an OCI layout, which docker
-// load, podman load, ctr image import and skopeo read.
+// writeArchive writes an image as a tar file of an OCI layout, which docker load,
+// podman load, ctr image import and skopeo can read.
 func writeArchive(path string, index v1.ImageIndex, tag, scratch string) error {
 	folder := filepath.Join(scratch, "layout")
 	written, err := layout.Write(folder, empty.Index)
@@ -72,7 +72,7 @@ func writeArchive(path string, index v1.ImageIndex, tag, scratch string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // of no effect once it is renamed
+	defer func() { _ = os.Remove(file.Name()) }() // has no effect after the rename
 	if err := tarFolder(file, folder); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func writeArchive(path string, index v1.ImageIndex, tag, scratch string) error {
 	return os.Rename(file.Name(), path)
 }
 
-// tarFolder archives the files of a folder in the order of their names, without
-// times or owners.
+// tarFolder archives the files of a folder, sorted by name, without times and
+// owners.
 func tarFolder(out io.Writer, folder string) error {
 	writer := tar.NewWriter(out)
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {

@@ -40,8 +40,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// The archive is what a container runtime will make a container of: it is read
-// back as one would, and its program is run with nothing else beside it.
+// The test reads the archive back as a container runtime would, and runs the program
+// with nothing else in its root folder.
 func TestImage(t *testing.T) {
 	o := order{
 		root: "../..", output: filepath.Join(t.TempDir(), "image.tar"), version: "v9.8.7", progress: t.Output(),
@@ -54,7 +54,7 @@ func TestImage(t *testing.T) {
 	again := o
 	again.output = filepath.Join(t.TempDir(), "again.tar")
 	if second, err := build(t.Context(), again); err != nil || second != digest || sum(t, again.output) != sum(t, o.output) {
-		t.Errorf("built again, it is another image: %v and %v, %v", digest, second, err)
+		t.Errorf("a second build gives another image: %v and %v, %v", digest, second, err)
 	}
 	index := open(t, o.output, digest)
 	manifest, err := index.IndexManifest()
@@ -62,7 +62,7 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(manifest.Manifests) != 2 {
-		t.Fatalf("the index has %d images", len(manifest.Manifests))
+		t.Fatalf("the index has %d images, want 2", len(manifest.Manifests))
 	}
 	for i, machine := range []elf.Machine{elf.EM_X86_64, elf.EM_AARCH64} {
 		descriptor := manifest.Manifests[i]
@@ -91,8 +91,7 @@ func sum(t *testing.T, path string) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// open unpacks an archive and finds the image in it. Every digest in it is
-// checked against the content.
+// open unpacks an archive and returns the image in it. It verifies every digest.
 func open(t *testing.T, archive string, digest v1.Hash) v1.ImageIndex {
 	t.Helper()
 	file, err := os.Open(archive)
@@ -119,7 +118,7 @@ func open(t *testing.T, archive string, digest v1.Hash) v1.ImageIndex {
 		t.Fatal(err)
 	}
 	if len(list.Manifests) != 1 || list.Manifests[0].Digest != digest || list.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "v9.8.7" {
-		t.Fatalf("the archive holds %+v", list.Manifests)
+		t.Fatalf("the archive contains %+v", list.Manifests)
 	}
 	index, err := outer.ImageIndex(digest)
 	if err != nil {
@@ -138,7 +137,7 @@ func checkConfig(t *testing.T, image v1.Image, platform v1.Platform) {
 		t.Fatal(err)
 	}
 	if config.OS != platform.OS || config.Architecture != platform.Architecture {
-		t.Errorf("the image says it is for %s/%s", config.OS, config.Architecture)
+		t.Errorf("the image is for %s/%s", config.OS, config.Architecture)
 	}
 	if config.Config.User != "65532:65532" {
 		t.Errorf("it runs as user %q", config.Config.User)
@@ -151,8 +150,8 @@ func checkConfig(t *testing.T, image v1.Image, platform v1.Platform) {
 	}
 }
 
-// checkContent checks that the image holds the program and nothing else, that
-// nobody but root may change it, and that it needs nothing that is not there.
+// checkContent checks that the image contains only the program, that only root may
+// change it, and that it needs no libraries.
 func checkContent(t *testing.T, image v1.Image, machine elf.Machine) []byte {
 	t.Helper()
 	layers, err := image.Layers()
@@ -160,7 +159,7 @@ func checkContent(t *testing.T, image v1.Image, machine elf.Machine) []byte {
 		t.Fatal(err)
 	}
 	if len(layers) != 1 {
-		t.Fatalf("the image has %d layers", len(layers))
+		t.Fatalf("the image has %d layers, want 1", len(layers))
 	}
 	content, err := layers[0].Uncompressed()
 	if err != nil {
@@ -170,7 +169,7 @@ func checkContent(t *testing.T, image v1.Image, machine elf.Machine) []byte {
 	files := untar(t, content)
 	program, found := files["controller-manager"]
 	if !found || len(files) != 1 {
-		t.Fatalf("the image holds %v", slices.Sorted(maps.Keys(files)))
+		t.Fatalf("the image contains %v", slices.Sorted(maps.Keys(files)))
 	}
 	if program.header.Mode != 0o755 || program.header.Uid != 0 || program.header.Gid != 0 {
 		t.Errorf("the program has mode %o and belongs to %d:%d", program.header.Mode, program.header.Uid, program.header.Gid)
@@ -190,12 +189,12 @@ func checkContent(t *testing.T, image v1.Image, machine elf.Machine) []byte {
 	return program.bytes
 }
 
-// checkProgram runs the program as its image says: as that user, with a root
-// folder that holds nothing else.
+// checkProgram runs the program as the image does: as the image's user, with nothing
+// else in the root folder.
 func checkProgram(t *testing.T, program []byte) {
 	t.Helper()
 	root := t.TempDir()
-	if err := os.Chmod(root, 0o755); err != nil { // the user has to get in
+	if err := os.Chmod(root, 0o755); err != nil { // the user must have access
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(root, "controller-manager"), program, 0o755); err != nil {
@@ -204,7 +203,7 @@ func checkProgram(t *testing.T, program []byte) {
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), "/controller-manager", "version")
 	command.Path, command.Dir, command.Env = "/controller-manager", "/", []string{}
 	command.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
-	if os.Getuid() != 0 { // in a user namespace, whoever runs the test is root
+	if os.Getuid() != 0 { // in a user namespace, the user who runs the test is root
 		command.SysProcAttr = &syscall.SysProcAttr{
 			Chroot: root, Cloneflags: syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: 65532, HostID: os.Getuid(), Size: 1}},
@@ -242,7 +241,7 @@ func untar(t *testing.T, archive io.Reader) map[string]entry {
 	}
 }
 
-// A tag that somebody moves must not change what the image is built with.
+// If somebody moves a tag, the image must still be built from the same bases.
 func TestDockerfilePinsItsBases(t *testing.T) {
 	file, err := os.Open("../../Dockerfile")
 	if err != nil {
@@ -254,8 +253,8 @@ func TestDockerfilePinsItsBases(t *testing.T) {
 	}
 }
 
-// What this program does not know of Dockerfiles it refuses.
-func TestRecipeRefuses(t *testing.T) {
+// The program rejects every Dockerfile instruction that it does not support.
+func TestRecipeRejectsUnsupportedInstructions(t *testing.T) {
 	const base = "golang:1.26@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	const good = "FROM " + base + " AS build\nFROM scratch\nCOPY --from=build /out/controller-manager /p\nUSER 1:1\nENTRYPOINT [\"/p\"]\n"
 	if recipe, err := readRecipe(strings.NewReader(good)); err != nil || recipe.destination != "/p" || recipe.user != "1:1" {
@@ -266,13 +265,13 @@ func TestRecipeRefuses(t *testing.T) {
 		{base, "golang:1.26", "stage 0 is from golang:1.26, want an image by its digest"},
 		{"FROM scratch", "FROM debian:13", "stage 1 is from debian:13, want an image by its digest"},
 		{"USER 1:1\n", "", "lacks one of COPY, USER, ENTRYPOINT"},
-		{"USER 1:1", "RUN true\nUSER 1:1", "not known here"},
+		{"USER 1:1", "RUN true\nUSER 1:1", "this instruction is not supported"},
 		{`ENTRYPOINT ["/p"]`, "ENTRYPOINT /p", "there is no shell"},
 		{"COPY --from=build", "COPY --chown=1 --from=build", "and nothing more"},
 	} {
 		_, err := readRecipe(strings.NewReader(strings.Replace(good, test.old, test.replaced, 1)))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error %v, want one with %q", test.replaced, err, test.want)
+			t.Errorf("%s: error = %v, want one that contains %q", test.replaced, err, test.want)
 		}
 	}
 }

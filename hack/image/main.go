@@ -15,9 +15,9 @@ limitations under the License.
 */
 
 // Command image builds the image of the controller-manager as an OCI archive,
-// without a container daemon. What the image is made of and how it runs is read
-// from the last stage of the Dockerfile, and the program is compiled with the
-// script that the Dockerfile calls: both ways make the same image.
+// without a container daemon. It reads from the last stage of the Dockerfile what
+// the image contains and how it runs, and compiles the program with the script that
+// the Dockerfile calls. Both ways therefore build the same image.
 //
 //	image --output bin/image.tar --version v0.1.0 --platforms linux/amd64,linux/arm64
 package main
@@ -42,11 +42,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// repositoryName is how runtimes name the image when they load the archive. Nobody
-// can register a name below localhost.
+// repositoryName is the name under which runtimes load the image. Nobody can
+// register a name below localhost.
 const repositoryName = "localhost/karmada-direct/controller-manager"
 
-// order is what to build.
+// order describes what to build.
 type order struct {
 	root      string // folder of the repository
 	output    string
@@ -69,7 +69,7 @@ func run() error {
 	platforms := ""
 	flag.StringVar(&o.root, "root", "../..", "folder of the repository")
 	flag.StringVar(&o.output, "output", "image.tar", "path of the archive")
-	flag.StringVar(&o.version, "version", "dev", "version that the program says it is, and tag of the image")
+	flag.StringVar(&o.version, "version", "dev", "version that the program reports, and tag of the image")
 	flag.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "platforms to build for")
 	flag.Parse()
 	for platform := range strings.SplitSeq(platforms, ",") {
@@ -87,7 +87,7 @@ func run() error {
 	return nil
 }
 
-// build makes the archive and returns the digest of the image.
+// build builds the archive and returns the digest of the image.
 func build(ctx context.Context, o order) (v1.Hash, error) {
 	file, err := os.Open(filepath.Join(o.root, "Dockerfile"))
 	if err != nil {
@@ -133,8 +133,8 @@ func compile(ctx context.Context, o order, platform v1.Platform, program string)
 	return nil
 }
 
-// assemble makes the image of one platform. It bears no time, so that the same
-// sources make the same image.
+// assemble creates the image for one platform. Its times are constant, so that the
+// same sources give the same image.
 func assemble(recipe *recipe, platform v1.Platform, program string) (v1.Image, error) {
 	layer, err := fileLayer(program, recipe.destination)
 	if err != nil {

@@ -28,20 +28,21 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/shell"
 )
 
-// built is where the first stage of the Dockerfile leaves the program.
+// built is the path of the program in the first stage of the Dockerfile.
 const built = "/out/controller-manager"
 
-// recipe is the last stage of a Dockerfile that copies one program onto nothing.
+// recipe is the last stage of a Dockerfile that copies one program into an empty
+// image.
 type recipe struct {
-	destination string // of the program, in the image
-	copied      string // the instruction that says so
+	destination string // path of the program in the image
+	copied      string // the COPY instruction
 	user        string
 	entrypoint  []string
 	labels      map[string]string
 }
 
-// readRecipe reads a Dockerfile. What it does not know it refuses, rather than
-// make another image than Docker would.
+// readRecipe parses a Dockerfile. It rejects what it does not support, so that it
+// never builds a different image than Docker would.
 func readRecipe(file io.Reader) (*recipe, error) {
 	parsed, err := parser.Parse(file)
 	if err != nil {
@@ -70,10 +71,10 @@ func readRecipe(file io.Reader) (*recipe, error) {
 	return r, nil
 }
 
-// byDigest matches an image that nobody can change.
+// byDigest matches a reference to an image that cannot change.
 var byDigest = regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
 
-// pinned reports a stage whose base is a tag, which can be moved.
+// pinned returns an error if the base of a stage is a tag, which can be moved.
 func pinned(stages []instructions.Stage) error {
 	for i := range stages {
 		if base := stages[i].BaseName; base != "scratch" && !byDigest.MatchString(base) {
@@ -86,7 +87,7 @@ func pinned(stages []instructions.Stage) error {
 func (r *recipe) take(command instructions.Command) error {
 	switch typed := command.(type) {
 	case *instructions.LabelCommand:
-		// Quotes and variables are still in there; of variables there are none.
+		// The parser keeps quotes and variables. No variables are defined.
 		if err := typed.Expand(func(word string) (string, error) {
 			plain, _, err := shell.NewLex('\\').ProcessWord(word, shell.EnvsFromSlice(nil))
 			return plain, err
@@ -109,7 +110,7 @@ func (r *recipe) take(command instructions.Command) error {
 		}
 		r.entrypoint = typed.CmdLine
 	default:
-		return fmt.Errorf("%s: this instruction is not known here", command.Name())
+		return fmt.Errorf("%s: this instruction is not supported", command.Name())
 	}
 	return nil
 }

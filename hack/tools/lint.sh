@@ -17,8 +17,8 @@
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# golangci-lint takes minutes to build, so the binary is kept, under a name that
-# changes with its pinned version and with the version of Go.
+# Building golangci-lint takes minutes, so the binary is kept under a name that
+# depends on its pinned version and on the version of Go.
 key=$({ go env GOVERSION; cat hack/tools/golangci-lint/go.mod hack/tools/golangci-lint/go.sum; } | git hash-object --stdin | cut -c1-12)
 linter=$(pwd)/bin/golangci-lint-${key}
 if [[ ! -x ${linter} ]]; then
@@ -32,9 +32,9 @@ config=$(pwd)/.golangci.yaml
 status=0
 while IFS= read -r mod; do
   dir=$(dirname "${mod}")
-  # These modules only have a few lines that start the programs of others. Linting
-  # the first would compile all of Argo CD, which only `make e2e-argocd` does; the
-  # second compiles only with the patch that hack/fleet applies.
+  # These modules contain only a few lines that start other programs. Linting the
+  # first would compile all of Argo CD, which otherwise only `make e2e-argocd` does.
+  # The second compiles only with the patch that hack/fleet applies.
   if [[ ${dir} == hack/fleet/argocd || ${dir} == hack/fleet/kwok ]] && [[ $1 == run ]]; then continue; fi
   # Modules that only pin tools have no packages. go list warns about those, and
   # fails for broken modules.

@@ -78,10 +78,11 @@ pins() {
     END { for (module in pin) print module, pin[module] }' "$1/go.mod" | LC_ALL=C sort
 }
 
-# The tests run the controller against the servers of a fleet, so both are built
-# from the same versions of Kubernetes and Karmada. One version of every other
-# library has the compiler do the work once: one that differs, such as
-# golang.org/x/net, has everything above it compiled again.
+# The tests run the controller against the servers of a fleet, so both are built from
+# the same versions of Kubernetes and Karmada. All other shared libraries also have a
+# single version, so that they are compiled only once. A different version of a
+# library such as golang.org/x/net makes Go compile everything that depends on it
+# again.
 check_pins() {
   local dir differences
   for dir in . hack/fleet hack/fleet/kwok hack/chart hack/tools; do
@@ -91,7 +92,7 @@ check_pins() {
       [[ -z ${module} ]] || fail "${module} is ${ours} in ${dir}/go.mod and ${theirs} in hack/fleet/components/go.mod: use one version"
     done <<<"${differences}"
   done
-  # Kubernetes itself is v1 where its libraries are v0.
+  # Kubernetes itself is v1, but its libraries are v0.
   local servers libraries
   servers=$(pins hack/fleet/components | sed -n 's|^k8s\.io/kubernetes v1\.||p')
   libraries=$(pins . | sed -n 's|^k8s\.io/api v0\.||p')

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command registry is an OCI registry that keeps everything in memory and
-// listens on 127.0.0.1 only, for tests. It prints its address, and ends with its
-// standard input.
+// Command registry is an OCI registry for tests. It keeps everything in memory and
+// listens only on 127.0.0.1. It prints its address, and exits when its standard
+// input closes.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run() error {
 		return err
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until whoever wants it is gone
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent closes the pipe or exits
 		_ = listener.Close()
 	}()
 	fmt.Println(listener.Addr())
@@ -53,7 +53,7 @@ func run() error {
 		Handler:           registry.New(registry.Logger(log.New(os.Stderr, "", 0))),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
-	// It ends when the listener is closed, and only then.
+	// Serve returns only when the listener is closed.
 	if err := server.Serve(listener); !errors.Is(err, net.ErrClosed) {
 		return err
 	}

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Chartdocs writes what is said twice from where it is said first: the chart's
-// README from README.md.tmpl and the comments of values.yaml, and the files that
-// a page quotes into that page.
+// Chartdocs generates documentation that repeats other files: the chart's README,
+// from README.md.tmpl and the comments of values.yaml, and the files that a page
+// quotes.
 //
 //	chartdocs readme charts/direct-propagation
 //	chartdocs quote docs/install.md
@@ -53,11 +53,11 @@ func run(args []string) error {
 	case "quote":
 		return quote(args[1])
 	default:
-		return fmt.Errorf("%q is neither readme nor quote", args[0])
+		return fmt.Errorf("want readme or quote, not %q", args[0])
 	}
 }
 
-// row is one value: its path, its default as JSON, and what its comment says.
+// row is a value: its path, its default as JSON, and its comment.
 type row struct{ Key, Default, Text string }
 
 func readme(chart string) error {
@@ -99,8 +99,8 @@ func load(path string, into any) error {
 	return nil
 }
 
-// describe lists the values of a mapping that have a comment of their own, each
-// with all that is in it. Every value must have one, or hold values that have.
+// describe lists the values of a mapping that have their own comment, each with
+// everything in it. Every value must have a comment or contain values that have one.
 func describe(path string, mapping *yaml.Node) ([]row, error) {
 	var rows []row
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
@@ -141,11 +141,11 @@ func asJSON(value *yaml.Node) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// quoted is a block of YAML below a comment that names the files it is made of.
+// quoted matches a block of YAML below a comment that names the quoted files.
 var quoted = regexp.MustCompile("(?s)(<!-- quote ([^>]*) -->\n```yaml\n).*?(```\n)")
 
-// quote fills the blocks of a page with the files that they name, relative to
-// the working folder.
+// quote fills the blocks of a page with the files that they name, relative to the
+// working folder.
 func quote(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -14,10 +14,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Modelschema prints the OpenAPI definitions of the kinds whose CRDs it is
-// given, named after their Go types, for applyconfiguration-gen. Without them
-// the generated clientset's fake cannot apply, and nothing can be extracted
-// from a live object's managed fields.
+// Modelschema prints the OpenAPI definitions of the kinds of the given CRDs, named
+// after their Go types, for applyconfiguration-gen. Without these definitions, the
+// fake of the generated clientset does not support apply, and nothing can be
+// extracted from the managed fields of a live object.
 //
 //	modelschema <go package of the types> <crd.yaml>...
 package main
@@ -79,8 +79,8 @@ func read(file string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return crd, nil
 }
 
-// objectMeta returns the definition of ObjectMeta, of which a CRD says no more
-// than that it is an object, and of all that it refers to.
+// objectMeta returns the definition of ObjectMeta with everything that it refers to.
+// A CRD says only that its metadata is an object.
 func objectMeta() spec.Definitions {
 	reference := func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) }
 	all := openapi.GetOpenAPIDefinitions(reference)
@@ -96,7 +96,7 @@ func objectMeta() spec.Definitions {
 	return definitions
 }
 
-// define adds the definition of each version of a kind.
+// define adds the definition of the version of a kind that the Go package contains.
 func define(definitions spec.Definitions, goPackage string, crd *apiextensionsv1.CustomResourceDefinition) error {
 	for i := range crd.Spec.Versions {
 		version := &crd.Spec.Versions[i]
