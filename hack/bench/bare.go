@@ -36,8 +36,9 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// bare is the lower limit: a client that knows in advance what to write, watches
-// nothing, and writes what the controller would write, with the same concurrency.
+// bare is the limit of what is possible: a client that knows in advance what to
+// write, watches nothing, and writes what the controller would write, with the same
+// concurrency.
 type bare struct {
 	*ground
 	load *load

@@ -111,7 +111,7 @@ func (f *fleet) startController(ctx context.Context, out *printer) error {
 		return err
 	} else if running != nil {
 		if running.Program == program && isReady(ctx, running.Health) {
-			out.line("It is already running, as process %d.", running.PID)
+			out.line("It is already running as process %d.", running.PID)
 			return nil
 		}
 		out.line("An older build is running as process %d; stopping it.", running.PID)

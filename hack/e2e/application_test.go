@@ -82,7 +82,8 @@ type Application struct {
 	// seen holds the observed states of each commit in order, without consecutive
 	// duplicates.
 	seen map[string][]applicationStatus
-	// confirmed returns, for each commit, an error unless the members run it.
+	// confirmed holds, for each commit, a function that returns an error unless the
+	// members run that commit.
 	confirmed map[string]func(context.Context) error
 	lies      []error
 }

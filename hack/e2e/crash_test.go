@@ -219,8 +219,8 @@ func put[T client.Object](ctx context.Context, object T, mutate func(T)) error {
 	return nil
 }
 
-// isReached returns an error unless what the user wants is the case on the control
-// plane and on every member.
+// isReached returns an error unless the control plane and every member are as the
+// user wants them.
 func (l lane) isReached(ctx context.Context) error {
 	if err := l.isReported(ctx); err != nil {
 		return err

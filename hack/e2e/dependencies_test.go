@@ -107,8 +107,8 @@ func (ns *Namespace) dependenciesFollow(shared, alone *appsv1.Deployment, settin
 	}
 }
 
-// haveFollowed waits until the resource has so many dependencies, of which so many
-// are ready.
+// haveFollowed waits until the resource has the given numbers of dependencies and of
+// ready dependencies.
 func haveFollowed(p *Propagation, total, ready int32) {
 	p.NS.T.Helper()
 	p.Becomes(fmt.Sprintf("%d of %d dependencies are ready", ready, total), func(object *DirectPropagation) error {

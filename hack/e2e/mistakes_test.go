@@ -208,7 +208,7 @@ func TestUnregisteredCluster(t *testing.T) {
 	p.BecomesReady()
 }
 
-// Namespaces of Karmada and Kubernetes are not propagated.
+// Resources in namespaces of Karmada and Kubernetes are not propagated.
 func TestReservedNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"karmada-system", "karmada-cluster", "karmada-es-member1", "kube-system", "kube-public"} {

@@ -40,7 +40,7 @@ import (
 )
 
 // tenant returns a client for a user who has a role of the API server in the
-// namespace of the test, and nothing else.
+// namespace of the test, and no other permissions.
 func (ns *Namespace) tenant(name, role string) client.Client {
 	ns.T.Helper()
 	config, err := bed.ConfigOf("karmada")

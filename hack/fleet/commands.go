@@ -144,7 +144,7 @@ started. The folder with the logs remains until "fleet down".`,
 		},
 	}
 	cmd.Flags().StringVar(&members, "members", defaultMembers, "members of the fleet, each with its mode: push or pull")
-	cmd.Flags().BoolVar(&options.config.Host, "host", false, "add a host cluster, in which Karmada's own Pods would run, for charts to install")
+	cmd.Flags().BoolVar(&options.config.Host, "host", false, "add a host cluster, in which Karmada's own Pods would run, to install charts into")
 	cmd.Flags().BoolVar(&options.config.ArgoCD, "argocd", false, "add Argo CD to the host cluster (implies --host); needs redis-server and git on this machine")
 	cmd.Flags().StringArrayVar(&componentArgs, "component-arg", nil, "extra argument as COMPONENT=--flag=value, for one process or for all processes of a program; repeatable")
 	cmd.Flags().BoolVar(&options.keepOnFailure, "keep-on-failure", false, "keep what was started running if something fails")

@@ -61,7 +61,7 @@ type Trap struct {
 
 // NewAudit starts a proxy on loopback that forwards to the Karmada API server with
 // the controller's credentials. The proxy adds the credentials because clients send
-// a token only over TLS. The bed closes the proxy if nobody has closed it before.
+// a token only over TLS. If the caller does not close the proxy, the bed does.
 func (b *Bed) NewAudit() (*Audit, error) {
 	config, err := ConfigFrom(b.credentials)
 	if err != nil {

@@ -70,7 +70,7 @@ type Options struct {
 	Guardrails bool
 	// Unbroken makes every wait fail after a watch has missed states.
 	Unbroken bool
-	// Parallel, if not 0, is the number of tests that run at once. Tests mostly wait,
+	// Parallel, if not 0, is the number of tests that run in parallel. Tests mostly wait,
 	// so it may exceed the number of cores.
 	Parallel int
 	// Finish, if not nil, is called after the tests, while the fleet is still running.

@@ -20,23 +20,23 @@ limitations under the License.
 // writes in a proxy, records what watches report, and provides the vocabulary in
 // which the tests are written.
 //
-//	main.go         TestMain: interrupts, -timeout, which tests failed
-//	bed.go          fleet, clients and controller come up and go down
-//	controller.go   the controller's process, installed under its default role
+//	main.go         TestMain: interrupts, -timeout, list of failed tests
+//	bed.go          starts and stops the fleet, the clients and the controller
+//	controller.go   the controller process, installed with its default role
 //	audit.go        the proxy that records every write of a controller
-//	request.go      which write a request is
-//	recorder.go     all that a watch shows of a kind, with the time
-//	await.go        waiting, and what was wrong when it was in vain
+//	request.go      extracts from a request what it writes
+//	recorder.go     records everything that a watch reports, with times
+//	await.go        waits, and reports why a wait failed
 //	namespace.go    a test's own namespace, on all control planes
-//	clean.go        that it is left with nothing in it
-//	resource.go     resources of a namespace: created, changed, run by members
-//	propagation.go  a DirectPropagation: made, changed, deleted
-//	states.go       the states that it goes through
-//	checks.go       what a state may be required to say
+//	clean.go        checks that a test leaves nothing behind
+//	resource.go     creates and changes resources, and checks them on members
+//	propagation.go  creates, changes and deletes DirectPropagations
+//	states.go       the states of a DirectPropagation
+//	checks.go       checks for a state
 //	kind.go         CustomResourceDefinitions
-//	member.go       what a member runs
-//	builders.go     objects
-//	dump.go         what is shown of a namespace when a test fails
+//	member.go       the objects of a member
+//	builders.go     builds objects
+//	dump.go         what a failed test prints about its namespace
 //	machine/        processes of this machine, without Kubernetes
 //
 // To verify a confirmation, tests read the member after they have seen the status

@@ -181,7 +181,7 @@ func sets(values []string) []string {
 	return arguments
 }
 
-// jobPods waits until Jobs have created so many Pods in total, and returns them.
+// jobPods waits until Jobs have created count Pods in total, and returns these Pods.
 func (r *release) jobPods(count int) []*corev1.Pod {
 	r.t.Helper()
 	var found []*corev1.Pod
