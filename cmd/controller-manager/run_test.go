@@ -260,7 +260,7 @@ func rolesOf(t *testing.T, server client.Client) string {
 func TestWriteKubeconfigFails(t *testing.T) {
 	kubeconfig, _ := start(t)
 	output := filepath.Join(t.TempDir(), "written")
-	_, err := call(t, "write-kubeconfig", "--kubeconfig", kubeconfig, "--output", output, "--timeout=1s")
+	_, err := call(t, "write-kubeconfig", "--kubeconfig", kubeconfig, "--output", output, "--timeout=10s")
 	if want := "requesting a token for ServiceAccount karmada-system/karmada-direct of the Karmada API server, which install-rbac creates"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want one with %q", err, want)
 	}

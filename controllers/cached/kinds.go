@@ -81,7 +81,7 @@ type servedVersion struct {
 	// is when the request may be repeated, unless the group changes earlier.
 	err           error
 	failed, until time.Time
-	kinds map[schema.GroupVersionKind]servedKind
+	kinds         map[schema.GroupVersionKind]servedKind
 }
 
 type servedKind struct {

@@ -82,18 +82,6 @@ func (b *bench) isReadyNow(t *testing.T) bool {
 	return meta.IsStatusConditionTrue(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
 }
 
-// changes changes shop/web and increments its generation, as an API server does.
-func (b *bench) changes(t *testing.T, mutate func(*propagationv1alpha1.PropagationSpec)) {
-	t.Helper()
-	object := b.propagation(t)
-	mutate(&object.Spec)
-	object.Generation++
-	if err := b.server.Update(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
-	b.writes = nil
-}
-
 // TestHealthAfterReplicasChange: the replicas of one cluster change, but the
 // generation of the template does not. The existing report does not make the object
 // Ready; a new report or the end of the wait does.
@@ -116,7 +104,7 @@ func hasOtherReplicas(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
 	if !b.isReadyNow(t) {
 		t.Fatalf("not Ready: %+v", b.propagation(t).Status)
 	}
-	b.changes(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Replicas = ptr.To[int32](3) })
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Replicas = ptr.To[int32](3) })
 	b.settle(t)
 	const work = "Work karmada-es-member1/web-56d6c779bb"
 	if got := strings.Join(b.writes, ", "); got != "patch status of "+work+", update "+work+", update status of DirectPropagation shop/web" {

@@ -149,7 +149,6 @@ type memoryCache struct {
 	clusters map[string]*clusterv1alpha1.Cluster
 	order    []string
 	policies []policyv1alpha1.ClusterOverridePolicy
-	works    map[string][]client.Object
 	created  int
 }
 
@@ -173,7 +172,7 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 	}
 	cache := &memoryCache{
 		Client: remote, policies: policies, order: clusters, clusters: map[string]*clusterv1alpha1.Cluster{},
-		objects: map[types.NamespacedName]*propagationv1alpha1.DirectPropagation{}, works: map[string][]client.Object{},
+		objects: map[types.NamespacedName]*propagationv1alpha1.DirectPropagation{},
 	}
 	compact := cached.NewClusters()
 	for _, name := range clusters {

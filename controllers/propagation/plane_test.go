@@ -23,11 +23,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -253,7 +255,8 @@ func (p *plane) has(object client.Object) {
 	}
 }
 
-// mayPropagate replaces what the controller may do with the resources of a group.
+// mayPropagate replaces what the controller may do with the resources of a group. It
+// returns when the API server decides by that.
 func (p *plane) mayPropagate(group, resource string, verbs ...string) {
 	p.t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: controllerRole}}
@@ -263,6 +266,28 @@ func (p *plane) mayPropagate(group, resource string, verbs ...string) {
 	if err := p.Update(p.t.Context(), role); err != nil {
 		p.t.Fatal(err)
 	}
+	for _, verb := range readingVerbs {
+		p.allows(verb, group, resource, slices.Contains(verbs, verb))
+	}
+}
+
+// allows waits until the API server allows the controller to do something, or denies
+// it: its authorizer learns of a changed role a moment later.
+func (p *plane) allows(verb, group, resource string, want bool) {
+	p.t.Helper()
+	p.eventually(fmt.Sprintf("the controller is allowed to %s %s.%s: %t", verb, resource, group, want), func(ctx context.Context) error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "controller",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Verb: verb, Group: group, Resource: resource},
+		}}
+		if err := p.Create(ctx, review); err != nil {
+			return err //nolint:wrapcheck // eventually says what was awaited
+		}
+		if review.Status.Allowed != want {
+			return fmt.Errorf("it is allowed: %t", review.Status.Allowed)
+		}
+		return nil
+	})
 }
 
 // propagates creates a DirectPropagation.
@@ -360,6 +385,9 @@ func (p *plane) removes(crd *apiextensionsv1.CustomResourceDefinition) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it still exists: %w", err)
+		if err != nil {
+			return err //nolint:wrapcheck // eventually says what was awaited
+		}
+		return errors.New("it still exists")
 	})
 }

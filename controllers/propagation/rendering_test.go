@@ -67,7 +67,8 @@ func (b *bench) workOn(t *testing.T, cluster string) *workv1alpha1.Work {
 	return &works[i]
 }
 
-// change writes a changed spec, as a user would.
+// change changes the spec of shop/web and increments its generation, as an API server
+// does.
 func (b *bench) change(t *testing.T, change func(*propagationv1alpha1.PropagationSpec)) {
 	t.Helper()
 	object := b.propagation(t)

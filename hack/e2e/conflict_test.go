@@ -193,7 +193,7 @@ func (ns *Namespace) staysQuiet(duration time.Duration) {
 // which is longer than it ever delays a status or waits between polls.
 func (ns *Namespace) comesToRest() {
 	ns.T.Helper()
-	const rest = 4 * time.Second
+	const rest = 6 * time.Second
 	mark, since := time.Now(), time.Now()
 	ns.Eventually("the controller stops writing", func(context.Context) error {
 		if err := noneOf(bed.Audit.Since(mark, ns.IsOurs)); err != nil {

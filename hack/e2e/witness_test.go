@@ -45,8 +45,11 @@ type witness struct {
 	resource client.Object
 	// version returns the version of the resource in a member's object.
 	version func(client.Object) int
+	of      *Propagation
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// seen is the resourceVersion of the last state that was compared.
+	seen     string
 	versions map[string]int // by revision
 	claims   []claim
 }
@@ -63,7 +66,7 @@ type claim struct {
 
 // hasWitness creates a witness of a DirectPropagation that sees all its states.
 func hasWitness(p *Propagation, resource client.Object, version func(client.Object) int) *witness {
-	w := &witness{resource: resource, version: version, versions: map[string]int{}}
+	w := &witness{resource: resource, version: version, of: p, versions: map[string]int{}}
 	ctx := context.WithoutCancel(p.NS.Ctx)
 	p.OnEveryState(func(state *DirectPropagation) { w.see(ctx, state) })
 	return w
@@ -80,6 +83,23 @@ func (w *witness) see(ctx context.Context, state *DirectPropagation) {
 		w.claims = append(w.claims, claim{state: state, member: member, revision: row.Revision, health: string(row.Health), found: found, err: err})
 		w.mu.Unlock()
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = state.ResourceVersion
+}
+
+// catchesUp waits until the witness has compared the latest state of the object, if
+// there is one.
+func (w *witness) catchesUp() {
+	w.of.NS.T.Helper()
+	w.of.NS.Eventually("the witness has seen the latest state", func(context.Context) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if latest := w.of.Latest(); latest != nil && latest.ResourceVersion != w.seen {
+			return fmt.Errorf("it has seen resourceVersion %q, and the latest is %q", w.seen, latest.ResourceVersion)
+		}
+		return nil
+	})
 }
 
 // knows tells the witness which version a revision stands for. It returns an error
@@ -131,6 +151,7 @@ func (w *witness) weigh(heard claim, judge func(claim) error) error {
 // There must be at least one claim per member.
 func (w *witness) holds(t *testing.T, judge func(claim) error) (claims int) {
 	t.Helper()
+	w.catchesUp()
 	lies, claims := w.lies(judge)
 	for _, lie := range lies {
 		t.Error(lie)
