@@ -80,11 +80,10 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
-	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/bench/... ./hack/testbed/... ./docs/...
+	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/argocd/... ./hack/bench/... ./hack/testbed/... ./docs/...
 	@# Without the test cache, which does not see files outside these modules.
 	go -C hack/chart test -count 1 $(TESTFLAGS) ./...
 	go -C hack/fleet test -count 1 $(TESTFLAGS) ./...
-	go -C hack/argocd test -count 1 $(TESTFLAGS) ./...
 	go -C hack/tools test -count 1 $(TESTFLAGS) ./...
 
 .PHONY: test-integration
@@ -120,7 +119,7 @@ BENCHFLAGS ?=
 .PHONY: bench
 bench: ## Compare with the bare limit and PropagationPolicy, and write docs/benchmarks. Takes about half an hour.
 	missed=0; go run ./hack/bench -out docs/benchmarks $(BENCHFLAGS) || missed=$$?; \
-		go -C hack/bench/plot run . ../../../docs/benchmarks; exit $$missed
+		go -C hack/tools run ./plot ../../docs/benchmarks; exit $$missed
 
 .PHONY: bench-short
 bench-short: ## Check the ratios and counts of the benchmark with small sizes. Takes minutes.

@@ -37,7 +37,7 @@ limitations under the License.
 //	race.go        contenders side by side: rounds, rotation, samples
 //	cases.go, …    the cases
 //	results.go     the results; table.go shows them
-//	plot/          a separate module: the plots
+//	../tools/plot  the plots
 //
 // This program shares the machine with what it measures. It therefore watches only
 // the metadata of Works, in the same way for every contender.

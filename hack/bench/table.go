@@ -71,7 +71,7 @@ func (r *results) markdown() string {
 	return out.String()
 }
 
-// writePictures shows the pictures that hack/bench/plot draws.
+// writePictures shows the pictures that hack/tools/plot draws.
 func (r *results) writePictures(out *strings.Builder) {
 	isGrowth := func(s *sample) bool { return s.Case == "g" }
 	if slices.ContainsFunc(r.Samples, func(s *sample) bool { return !isGrowth(s) }) {
