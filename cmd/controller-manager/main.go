@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -163,8 +164,47 @@ func run(ctx context.Context, config *rest.Config, options *options) error {
 		return err
 	}
 	mgr.GetLogger().Info("Starting", "version", version, "server", config.Host)
-	if err := mgr.Start(ctx); err != nil {
+	if err := startManager(ctx, mgr); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
 	return nil
 }
+
+// startManager runs a manager until ctx is done. A manager whose context ends before
+// its caches are filled, for example because it may not list Works, never returns: it
+// waits in a busy loop for caches that have ended. It holds no lease and has written
+// nothing then, so it is left behind after a moment.
+func startManager(ctx context.Context, mgr ctrl.Manager) error {
+	const moment = 5 * time.Second
+	filled := make(signal)
+	if err := mgr.Add(filled); err != nil {
+		return err //nolint:wrapcheck // the caller says what failed
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case <-filled:
+		return <-ended
+	case err := <-ended:
+		return err
+	case <-time.After(moment):
+		return nil
+	}
+}
+
+// signal is closed when a manager has filled its caches.
+type signal chan struct{}
+
+// Start implements manager.Runnable.
+func (s signal) Start(context.Context) error {
+	close(s)
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (signal) NeedLeaderElection() bool { return false }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,6 +181,67 @@ func TestChangedKubeconfigGivesTheLeaseBack(t *testing.T) {
 	}
 	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" {
 		t.Errorf("the lease is still held by %s", holder)
+	}
+}
+
+// A process that cannot read what it needs waits for the permission. It ends all the
+// same when its kubeconfig changes, for that may be what it waits for.
+func TestChangedKubeconfigEndsAStart(t *testing.T) {
+	environment, kubeconfig, _ := startServer(t)
+	if _, err := call(t, "install-crds", "--kubeconfig", kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	user, err := environment.AddUser(envtest.User{Name: "nobody"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := user.KubeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kubeconfig, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	probe, ended := freeAddress(t), make(chan error, 1)
+	go func() {
+		_, err := call(t, "--kubeconfig", kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address="+probe)
+		ended <- err
+	}()
+	awaitProbe(t, probe, ended)
+	if err := os.WriteFile(kubeconfig, append([]byte("# renewed\n"), text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it did not end within a minute of the change")
+	}
+}
+
+// awaitProbe waits until a process answers health checks.
+func awaitProbe(t *testing.T, address string, ended <-chan error) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-ended:
+			t.Fatalf("the manager ended by itself: %v", err)
+		default:
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
+		if err != nil {
+			return false, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false, nil //nolint:nilerr // it has not begun to listen
+		}
+		return response.StatusCode == http.StatusOK, response.Body.Close()
+	})
+	if err != nil {
+		t.Fatalf("waiting until the process answers health checks: %v", err)
 	}
 }
 
