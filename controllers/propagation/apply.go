@@ -141,7 +141,7 @@ func (r *Reconciler) record(ctx context.Context, observed *decide.Observed, resu
 	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
 	until, news := r.memories.of(observed.Key()).failed(slot, what, err, observed.Now)
 	result.tryAgain(until)
-	if news {
+	if news && ctx.Err() == nil {
 		ctrl.LoggerFrom(ctx).Error(legible.Error(err), "The Karmada API server refuses a write", keyCluster, cluster, keyReason, propagationv1alpha1.ReasonWriteFailed)
 	}
 }

@@ -79,6 +79,9 @@ func (r *Reconciler) reportOnTemplate(ctx context.Context, object cached.Object,
 	if saysLookAgain(err) {
 		return soon
 	}
+	if ctx.Err() != nil {
+		return 0 // the process is ending, which is not a failure of the aggregation
+	}
 	delay, news := r.memories.of(client.ObjectKeyFromObject(object)).aggregation.failed(err)
 	if err == nil {
 		return early

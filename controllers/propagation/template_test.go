@@ -17,6 +17,7 @@ limitations under the License.
 package propagation
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -73,5 +74,33 @@ func TestFailedAggregationKeepsTheTimers(t *testing.T) {
 	}
 	if logged := words(log.lines, "attempt to index a nil value"); logged != 1 {
 		t.Errorf("the failure is logged %d times", logged)
+	}
+}
+
+// When the process ends, requests are canceled in the middle of an aggregation. No Event
+// reports that.
+func TestEndOfTheProcessIsNoEvent(t *testing.T) {
+	b := newBench(t, aShop()...)
+	native, _ := b.Interpreter.ResourceInterpreter.(nativeInterpreter)
+	b.Interpreter.ResourceInterpreter = faultyScript{native}
+	b.settle(t)
+	b.confirm(t)
+	work := b.workOn(t, "member1")
+	work.Status.ManifestStatuses[0].Status = &runtime.RawExtension{Raw: []byte(`{"replicas":1}`)}
+	if err := b.server.Status().Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	object := b.propagation(t)
+	observed, _, err := b.observe(t.Context(), object, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ending, end := context.WithCancel(t.Context())
+	end()
+	if b.reportOnTemplate(ending, object, observed); len(b.events.Events) > 0 {
+		t.Errorf("an Event reports %q", <-b.events.Events)
+	}
+	if b.reportOnTemplate(t.Context(), object, observed); len(b.events.Events) != 1 {
+		t.Errorf("%d Events report a script that fails", len(b.events.Events))
 	}
 }
