@@ -19,6 +19,7 @@ package decide
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -68,4 +69,14 @@ func TestMessagesOfAStatus(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A row says that an object is created anew. That may be over before a status is
+// written, so no end-to-end test can rely on seeing it.
+func TestRowSaysThatItIsCreatedAnew(t *testing.T) {
+	observed := scene(one, ofUID("u2"), on("member1", terminating(now), isInvalid, payload("0 u2 "+here), annotated(propagationv1alpha1.SupersedesAnnotation, "u1")))
+	row := NewStatus(observed, &Outcome{}).Clusters[0]
+	if row.Applied == "True" || !strings.Contains(row.Message, "deleted there and created anew") {
+		t.Errorf("the row says %s %s: %s", row.Applied, row.Reason, row.Message)
+	}
 }
