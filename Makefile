@@ -46,7 +46,7 @@ fmt: ## Format the Go code and sort the imports of every module.
 
 .PHONY: vet
 vet: ## Run go vet, including test files with build tags.
-	go vet -tags integration,e2e,e2e_helm,e2e_argocd,faults ./...
+	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,faults ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint on every module.
@@ -81,6 +81,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
 	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/argocd/... ./hack/bench/... ./hack/testbed/... ./docs/...
+	go test $(TESTFLAGS) ./hack/simulate/apiserver ./hack/simulate/karmada
 	@# Without the test cache, which does not see files outside these modules.
 	go -C hack/chart test -count 1 $(TESTFLAGS) ./...
 	go -C hack/fleet test -count 1 $(TESTFLAGS) ./...
@@ -108,6 +109,18 @@ e2e-helm: test-image ## Install the chart with Helm in a host cluster next to Ka
 .PHONY: e2e-argocd
 e2e-argocd: ## Deploy to Karmada with Argo CD from a Git repository. Needs redis-server on this machine.
 	go test -tags e2e,e2e_argocd -run '^TestArgoCD' -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
+
+.PHONY: e2e-karmada
+e2e-karmada: ## Play the same traces on a real Karmada and on the simulated one, and compare.
+	go test -tags e2e,e2e_karmada -run '^TestKarmadaIsAsItsModel' -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
+
+# How many steps to simulate, in runs of 500, and the seed of the first run.
+STEPS ?= 10000
+SEED ?= 1
+
+.PHONY: simulate
+simulate: ## Simulate the controller with random users and faults, for example: make simulate STEPS=100000 SEED=7
+	go test ./hack/simulate -run '^TestSimulation$$' -count 1 -timeout 24h -v -args -seed $(SEED) -runs $$(( ($(STEPS) + 499) / 500 )) -steps 500
 
 .PHONY: faults
 faults: ## Run the fault tests, which take long: stopped members and controllers, leaving clusters, bursts of changes.
