@@ -54,12 +54,32 @@ func (i *Interpreter) Epoch() int64 { return i.changes.Load() }
 func NewInterpreter(ctx context.Context, dynamicClient dynamic.Interface, reader client.Reader) (*Interpreter, func() error) {
 	informers := genericmanager.NewSingleClusterInformerManager(ctx, dynamicClient, 0)
 	made := &Interpreter{ResourceInterpreter: resourceinterpreter.NewResourceInterpreter(informers, &services{reader: reader})}
-	return made, sync.OnceValue(func() error {
+	return made, once(func() error {
 		if err := made.Start(ctx); err != nil {
 			return fmt.Errorf("starting Karmada's resource interpreter: %w", err)
 		}
 		return nil
 	})
+}
+
+// once is sync.OnceValue for a function that waits for others. Its callers wait for a
+// channel and not for a lock, which the simulation could not tell from being busy.
+func once(start func() error) func() error {
+	var (
+		first sync.Once
+		err   error
+	)
+	ended := make(chan struct{})
+	return func() error {
+		first.Do(func() {
+			go func() {
+				defer close(ended)
+				err = start()
+			}()
+		})
+		<-ended
+		return err
+	}
 }
 
 // services reads Services on demand. Only webhooks that name a Service need them.

@@ -1,0 +1,101 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// Result is how a run ended.
+type Result struct {
+	// Violation is what must not happen and did; empty if nothing did. Invariant names
+	// what was violated, whatever the object.
+	Violation, Invariant string
+	// Steps is how many steps were made.
+	Steps int
+	// Choices can be replayed.
+	Choices [][]int
+	// Story is what happened.
+	Story []line
+}
+
+// violation is something that must not happen and did.
+type violation struct{ invariant, what string }
+
+func (v *violation) Error() string { return v.what }
+
+func violated(invariant, format string, arguments ...any) *violation {
+	return &violation{invariant: invariant, what: fmt.Sprintf(format, arguments...)}
+}
+
+// run makes all steps, and then waits until nothing happens anymore.
+func run(t *testing.T, choices *choices) (result Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		choices.made = append(choices.made, nil) // before the first step, nothing is chosen
+		w, err := newWorld(ctx, choices)
+		if err != nil {
+			t.Fatal(err)
+		}
+		choices.made = nil
+		err = w.live(ctx)
+		if err := w.end(ctx); err != nil {
+			t.Error(err)
+		}
+		result = Result{Steps: w.steps, Choices: choices.made, Story: w.story}
+		if broken, ok := errors.AsType[*violation](err); ok {
+			result.Violation, result.Invariant = broken.what, broken.invariant
+		} else if err != nil {
+			t.Errorf("the simulation itself fails: %v", err)
+		}
+	})
+	return result
+}
+
+func (w *World) live(ctx context.Context) error {
+	if err := w.settle(ctx); err != nil { // all clusters join
+		return err
+	}
+	if err := w.users.begin(ctx); err != nil {
+		return err
+	}
+	for w.choices.step() {
+		if err := w.step(ctx); err != nil {
+			return err
+		}
+	}
+	return w.settle(ctx)
+}
+
+// String tells the end of the story.
+func (r Result) String() string {
+	told := &strings.Builder{}
+	fmt.Fprintf(told, "after %d steps: %s\n", r.Steps, r.Violation)
+	for _, line := range r.Story {
+		if !line.detail {
+			fmt.Fprintln(told, line)
+		}
+	}
+	return told.String()
+}

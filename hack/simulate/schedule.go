@@ -1,0 +1,199 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/karmada-direct/karmada-direct/hack/simulate/apiserver"
+	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
+)
+
+// pauses are how long time passes when nothing else happens.
+var pauses = []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 200 * time.Millisecond, time.Second, time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute}
+
+// step does the next thing, and checks what must hold then.
+func (w *World) step(ctx context.Context) error {
+	synctest.Wait()
+	w.steps++
+	if err := w.revive(ctx); err != nil {
+		return err
+	}
+	switch chosen := w.choices.below(40); {
+	case chosen < 33:
+		if err := w.progress(ctx); err != nil {
+			return err
+		}
+	case chosen < 35:
+		w.pass(oneOf(w.choices, pauses))
+	case chosen < 39:
+		if err := w.users.act(ctx); err != nil {
+			return err
+		}
+	default:
+		if err := w.disturb(ctx); err != nil {
+			return err
+		}
+	}
+	synctest.Wait()
+	return w.truth.look()
+}
+
+// elapse moves the virtual clock.
+func elapse(pause time.Duration) { time.Sleep(pause) } //nolint:forbidigo // in a bubble, it takes no time
+
+// pass lets time pass, and tells it.
+func (w *World) pass(pause time.Duration) {
+	w.mention("%v pass", pause)
+	elapse(pause)
+}
+
+// progress answers a request of the controller, shows it an event, or has Karmada do
+// something. If there is nothing to do, time passes.
+func (w *World) progress(ctx context.Context) error {
+	calls, streams := w.pending(), w.waiting()
+	actions, err := w.karmada.Actions(ctx)
+	if err != nil {
+		return fmt.Errorf("simulating Karmada: %w", err)
+	}
+	routine := slices.Clone(actions)
+	actions = slices.DeleteFunc(actions, isRoutine)
+	routine = slices.DeleteFunc(routine, func(action karmada.Action) bool { return !isRoutine(action) })
+	chosen := w.choices.below(10)
+	switch {
+	case len(calls)+len(streams) > 0 && (chosen < 5 || len(actions)+len(routine) == 0):
+		if chosen := w.choices.below(len(calls) + len(streams)); chosen < len(calls) {
+			w.answer(calls[chosen])
+		} else {
+			w.show(streams[chosen-len(calls)])
+		}
+	case len(actions) > 0 && (chosen < 9 || len(routine) == 0):
+		w.act(ctx, oneOf(w.choices, actions))
+	case len(routine) > 0:
+		w.act(ctx, oneOf(w.choices, routine))
+	default:
+		w.pass(w.next())
+	}
+	return nil
+}
+
+// isRoutine reports whether Karmada does something all the time, such as looking at the
+// health of a cluster.
+func isRoutine(action karmada.Action) bool {
+	for _, controller := range []string{"/cluster-status ", "/lease ", "/cluster-monitor "} {
+		if strings.Contains(action.Name, controller) {
+			return true
+		}
+	}
+	return false
+}
+
+// pending are the requests of the controller that wait. Those of replicas that have
+// crashed wait forever.
+func (w *World) pending() []*apiserver.Call {
+	return slices.DeleteFunc(w.server.Pending(), func(call *apiserver.Call) bool { return call.Client != w.replica.name })
+}
+
+// waiting are the watches with events that the controller has not seen.
+func (w *World) waiting() []*apiserver.Stream {
+	waiting := []*apiserver.Stream{}
+	for _, stream := range w.server.Streams() {
+		if stream.Client == w.replica.name && stream.Waiting() > 0 {
+			waiting = append(waiting, stream)
+		}
+	}
+	return waiting
+}
+
+// next is how long it takes until Karmada has something to do, a second at most.
+func (w *World) next() time.Duration {
+	if deadline, known := w.karmada.NextDeadline(); known {
+		return max(time.Millisecond, min(time.Second, time.Until(deadline)))
+	}
+	return time.Second
+}
+
+func (w *World) act(ctx context.Context, action karmada.Action) {
+	if err := action.Do(ctx); err != nil {
+		w.add(isRoutine(action), "%s: %v", action.Name, err)
+		return
+	}
+	w.add(isRoutine(action), "%s", action.Name)
+}
+
+// serve answers a request.
+func (w *World) serve(call *apiserver.Call) {
+	w.add(!writes(call) || call.Resource == "events", "%s", call)
+	call.Serve()
+}
+
+func writes(call *apiserver.Call) bool {
+	return call.Verb != "get" && call.Verb != "list" && call.Verb != "watch"
+}
+
+// answer decides what becomes of a request.
+func (w *World) answer(call *apiserver.Call) {
+	switch w.choices.below(60) {
+	case 55:
+		if writes(call) {
+			w.tell("%s: conflict", call)
+			call.Refuse(apierrors.NewConflict(schema.GroupResource{Group: call.Group, Resource: call.Resource}, call.Name, errOutdated))
+			return
+		}
+	case 56:
+		w.tell("%s: too many requests", call)
+		call.Refuse(apierrors.NewTooManyRequests("busy", 1))
+		return
+	case 57:
+		w.tell("%s: internal error", call)
+		call.Refuse(apierrors.NewInternalError(errBroken))
+		return
+	case 58:
+		w.tell("%s: lost", call)
+		call.Drop()
+		return
+	case 59:
+		w.tell("%s: done, and the answer is lost", call)
+		call.ServeAndDrop()
+		return
+	}
+	w.serve(call)
+}
+
+// show decides what a watch shows.
+func (w *World) show(stream *apiserver.Stream) {
+	switch w.choices.below(100) {
+	case 98:
+		w.tell("%s: cut", stream)
+		stream.Cut()
+	case 99:
+		w.tell("%s: expired", stream)
+		stream.Expire()
+	default:
+		count := stream.Waiting() - w.choices.below(stream.Waiting())
+		w.mention("%s: %d of %d events", stream, count, stream.Waiting())
+		stream.Deliver(count)
+	}
+}
