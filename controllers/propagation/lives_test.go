@@ -200,7 +200,7 @@ func TestOrphansAreAdopted(t *testing.T) {
 	}
 }
 
-// TestStrippedWorkIsAdopted: a Work of ours that has lost all labels and
+// TestStrippedWorkIsAdopted: a Work of the controller that has lost all labels and
 // annotations is still recognized by its content.
 func TestStrippedWorkIsAdopted(t *testing.T) {
 	b := newBench(t, aShop()...)

@@ -92,7 +92,7 @@ func (w *World) calmly(ctx context.Context) error {
 	return nil
 }
 
-// isRight checks that members have what is wanted, and that the status says so.
+// isRight checks that members have the desired objects, and that the status says so.
 func (w *World) isRight(ctx context.Context) error {
 	list := &propagationv1alpha1.DirectPropagationList{}
 	if err := w.plane.List(ctx, list); err != nil {

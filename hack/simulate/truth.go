@@ -162,7 +162,7 @@ func asPropagation(object *unstructured.Unstructured) *propagationv1alpha1.Direc
 	return propagation
 }
 
-// wrotePropagation learns what is wanted where, and checks what the status says.
+// wrotePropagation records which objects each member should have, and checks the status.
 func (t *truth) wrotePropagation(write apiserver.Write) {
 	key, wants := types.NamespacedName{Namespace: write.Namespace, Name: write.Name}, map[place]bool{}
 	if write.After != nil {

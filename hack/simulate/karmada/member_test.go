@@ -50,7 +50,8 @@ func made(t *testing.T, m *Member, object *unstructured.Unstructured) *unstructu
 	return created
 }
 
-// The API server counts generations of what is wanted, and versions of everything.
+// The API server increments the generation with the spec, and the resourceVersion with
+// every write.
 func TestGenerationsAndVersions(t *testing.T) {
 	m := newTestMember(t)
 	web := made(t, m, deployment("web:1"))

@@ -89,7 +89,7 @@ func TestRetriesShareABucket(t *testing.T) {
 	}
 }
 
-// A key that is wanted twice is handled once, at the earlier time.
+// A key that is added twice is handled once, at the earlier time.
 func TestQueueKeepsTheEarlierTime(t *testing.T) {
 	clock := newClock()
 	q := newQueue[types.NamespacedName](clock.now, false)
@@ -101,7 +101,7 @@ func TestQueueKeepsTheEarlierTime(t *testing.T) {
 	}
 }
 
-// A key that is wanted while it is handled is handled again afterwards, and never twice
+// A key that is added while it is handled is handled again afterwards, and never twice
 // at a time.
 func TestControllerHandlesAKeyOnceAtATime(t *testing.T) {
 	clock := newClock()
