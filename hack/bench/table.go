@@ -25,24 +25,24 @@ import (
 
 const preface = `# Benchmarks
 
-Made by %[1]smake bench%[1]s, or by hack/bench with flags where sizes or rounds are fewer. Do not edit; [the log](log.md) is written by hand.
+Written by %[1]smake bench%[1]s, or by hack/bench with flags for fewer rounds or smaller sizes. Do not edit this page. [The log](log.md)
+is written by hand.
 
 %[2]s; %[3]s. Everything runs on this one machine: etcd, the API servers of the
 control plane and of two members, Karmada with its webhook, the controllers, and
-the one who measures. They compete for the same cores, so compare the lines of a
-table with each other, and not with another machine's.
+the benchmark itself. They compete for the same cores. Compare the lines of a
+table with each other, not with figures from another machine.
 
-- **bare limit**: a plain client that carries out the same writes, as many at
-  once, and does nothing else. Of an update it writes the Works alone.
+- **bare limit**: a plain client that makes the same writes with the same
+  concurrency, and does nothing else. For an update, it writes only the Works.
 - **DirectPropagation**: the controller as it is shipped.
 - **PropagationPolicy**: one policy for all resources of the load.
-- All of a table's block run beside the same Karmada, which applies Works as they
-  come, on the same cores: with its default flags, or with its limits raised
-  (5,000 requests a second, 50 workers). Where it says "nobody applies", it does
-  not run.
-- A time ends when the last Work is written (for a deletion: when its deletion
-  is asked for), as a watch of metadata sees it. p50 and p99 are over objects,
-  each from the moment its user sends the write. All of a load is sent at once.
+- All contenders of a load run next to the same Karmada, which applies Works on
+  the same cores: with its default flags, or with raised limits (5,000 requests a
+  second, 50 workers). In rows with "nobody applies", Karmada does not run.
+- A time ends when a watch of metadata shows the last Work written (for a
+  deletion: marked for deletion). p50 and p99 are over objects, and each object's
+  time starts when its user sends the write. The whole load is sent at once.
 `
 
 // markdown returns the results as a page.
@@ -83,7 +83,7 @@ func (r *results) writePictures(out *strings.Builder) {
 }
 
 func (r *results) writeChecks(out *strings.Builder) {
-	fmt.Fprint(out, "\n## Targets\n\n| case | target | measured | wanted | times | |\n|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "\n## Targets\n\n| case | check | measured | target | times | |\n|---|---|---|---|---|---|\n")
 	for _, c := range r.Checks {
 		verdict := "reached"
 		if !c.Holds {
@@ -100,7 +100,7 @@ func (r *results) writeRaces(out *strings.Builder) {
 		return
 	}
 	fmt.Fprint(out, "\n## Times\n\nMedian over rounds (least to most).\n\n")
-	fmt.Fprint(out, "| case | load | phase | by | rounds | seconds | Works/s | p50 s | p99 s | all Ready after s |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "| case | load | phase | by | rounds | seconds | Works/s | p50 s | p99 s | all Ready, s |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, g := range groups {
 		take := func(number func(*sample) float64) (median, least, most float64) {
 			median, least, most, _ = r.median(g.Race, g.Contender, g.Phase, number)
@@ -127,7 +127,7 @@ func (r *results) writeCosts(out *strings.Builder) {
 		return
 	}
 	processes := []string{controllerManager, karmadaManager, karmadaScheduler, karmadaServer, "karmada-webhook", "etcd"}
-	fmt.Fprint(out, "\n## Processor and memory\n\nUntil all is quiet again: CPU seconds / peak of memory in MiB, medians. Among the API server's is\nwhat it takes to ask it for its metrics, twice a second until all is quiet.\n\n")
+	fmt.Fprint(out, "\n## Processor and memory\n\nCPU seconds / peak memory in MiB until all writes have stopped; medians. The API server's figures\ninclude two requests a second for its metrics.\n\n")
 	fmt.Fprintf(out, "| case | load | phase | by | %s |\n|---|---|---|---|%s\n", strings.Join(processes, " | "), strings.Repeat("---|", len(processes)))
 	for _, g := range r.groups() {
 		cells := make([]string, len(processes))
@@ -147,9 +147,9 @@ func (r *results) writeTraffic(out *strings.Builder) {
 	if len(r.Samples) == 0 {
 		return
 	}
-	fmt.Fprint(out, "\n## Writes\n\nBy the API server's own count, until all is quiet again, of one round. Karmada's are among them: it\n"+
-		"reports on each Work with PUT works/status, and the user's own.\n\n")
-	fmt.Fprint(out, "| case | load | phase | by | writes | a Work | KiB | by resource |\n|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "\n## Writes\n\nOne round, counted by the API server until all writes have stopped. Includes the user's writes and\n"+
+		"Karmada's, which reports on each Work with PUT works/status.\n\n")
+	fmt.Fprint(out, "| case | load | phase | by | writes | per Work | KiB | by resource |\n|---|---|---|---|---|---|---|---|\n")
 	for _, g := range r.groups() {
 		all := func(string) bool { return true }
 		total, sent := g.Writes.sum(all), g.Bytes.sum(all)
