@@ -60,7 +60,7 @@ func Of(template *unstructured.Unstructured, interpreter resourceinterpreter.Res
 		return a.Name != "" && a.LabelSelector == nil && b.LabelSelector == nil && Key(a) == Key(b)
 	})
 	if len(found) > propagationv1alpha1.MaxDependencies {
-		return nil, fmt.Errorf("spec.propagateDeps: %s %s needs %d resources, and %d at most follow an object; split it, or leave propagateDeps out and propagate them by objects of their own",
+		return nil, fmt.Errorf("spec.propagateDeps: %s %s needs %d resources; the limit is %d. Split it, or remove propagateDeps and propagate the resources with objects of their own",
 			template.GetKind(), template.GetName(), len(found), propagationv1alpha1.MaxDependencies)
 	}
 	return found, nil

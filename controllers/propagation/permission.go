@@ -217,7 +217,7 @@ func (r *Reconciler) review(ctx context.Context, observed *decide.Observed, clus
 		if trusted {
 			continue
 		}
-		denials[cluster] = decide.Denial{Reason: propagationv1alpha1.ReasonApplying, Message: "who requires the resource has just changed", Wait: soon}
+		denials[cluster] = decide.Denial{Reason: propagationv1alpha1.ReasonApplying, Message: "the objects that need this resource have just changed; checking their service accounts", Wait: soon}
 		for _, account := range accounts {
 			asked[account] = append(asked[account], cluster)
 		}

@@ -293,7 +293,7 @@ func (r *Reconciler) event(object cached.Object, reason, message string) {
 }
 
 func abandonMessage(clusters []string) string {
-	return fmt.Sprintf("let go without cleaning up %s; the Works there are deleted when Karmada reaches the clusters again",
+	return fmt.Sprintf("finished the deletion without cleaning up %s; Karmada deletes the Works there when it reaches the clusters again",
 		strings.Join(clusters, ", "))
 }
 

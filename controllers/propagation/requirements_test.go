@@ -96,7 +96,7 @@ func TestDependenciesOutOfReachAreRefused(t *testing.T) {
 	want := []string{
 		"ClusterRole ResourceScopeMismatch: no namespace is named for it; have dependencyInterpretation name namespace shop, or use a ClusterDirectPropagation if the kind is cluster-scoped",
 		"Secret ResourceScopeMismatch: it is in namespace bank, and what follows a DirectPropagation is in its own; propagate it by a DirectPropagation there",
-		"Secret Applying: it has not been looked at yet",
+		"Secret Applying: not checked yet",
 	}
 	if diff := cmp.Diff(want, told); diff != "" || *fares.Total != 3 {
 		t.Errorf("unready of %d (-want +got):\n%s", *fares.Total, diff)
@@ -148,7 +148,7 @@ func TestTooManyDependenciesAreRefused(t *testing.T) {
 	b.changeImage(t, "nginx:2")
 	b.settle(t)
 	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
-	want := "spec.propagateDeps: Deployment web needs 257 resources, and 256 at most follow an object; split it, or leave propagateDeps out and propagate them by objects of their own"
+	want := "spec.propagateDeps: Deployment web needs 257 resources; the limit is 256. Split it, or remove propagateDeps and propagate the resources with objects of their own"
 	if ready.Reason != propagationv1alpha1.ReasonRenderFailed || ready.Message != want {
 		t.Errorf("Ready: %s, %s", ready.Reason, ready.Message)
 	}

@@ -106,7 +106,7 @@ first part with a dot or a port, or localhost. */}}
 {{- fail "metrics.secure.enabled: metrics.enabled must be true" }}
 {{- end }}
 {{- if and .Values.metrics.secure.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.hostAPIServerTo) }}
-{{- fail "metrics.secure.enabled with networkPolicy.enabled: say in networkPolicy.hostAPIServerTo where the API server of the host cluster is, which authorizes the clients of the metrics endpoint" }}
+{{- fail "metrics.secure.enabled with networkPolicy.enabled: set networkPolicy.hostAPIServerTo to the address of the host cluster's API server, which authorizes the clients of the metrics endpoint" }}
 {{- end }}
 {{- end }}
 
