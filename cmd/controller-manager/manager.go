@@ -142,6 +142,10 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 	if err != nil {
 		return nil, err
 	}
+	if options.leaderElect {
+		config = rest.CopyConfig(config)
+		config.Wrap(newLeaseClock(options.leaseDuration).wraps)
+	}
 	mgr, err := ctrl.NewManager(config, options.managerOptions(config, scheme, cacheOptions, metrics))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the Karmada API server %s: %w", config.Host, err)

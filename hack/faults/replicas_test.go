@@ -20,6 +20,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -91,6 +92,72 @@ func TestLeaderEnds(t *testing.T) {
 	}
 }
 
+// The leader is frozen in the middle of many writes, and continues when another one has
+// led for a while. It writes nothing more, so it undoes nothing that its successor did.
+func TestLeaderIsFrozen(t *testing.T) {
+	ns := newNamespace(t)
+	leader, other := startReplicas(t)
+	began := time.Now()
+	for i := range rollouts {
+		name := fmt.Sprintf("rollout-%d", i)
+		ns.Writes(name, "round 0")
+		ns.Propagates(name, testbed.ConfigMap(name, "")).ToClusters("member1", "member2", "member3")
+	}
+	ns.converges(began)
+	busy := time.Now()
+	ns.rolls(1, 1)
+	ns.takesOver(leader, busy, testbed.Patience) // it is in the middle of its work
+	frozen := time.Now()
+	leader.signals(t, syscall.SIGSTOP)
+	taken := ns.takesOver(other, frozen, 22*time.Second)
+	lasted(t, "leader frozen → first write of the other", taken.Sub(frozen), 22*time.Second)
+	ns.converges(frozen)
+	ns.withdrawsAndDeletes(time.Now())
+	resumed := time.Now()
+	leader.signals(t, syscall.SIGCONT)
+	ns.Eventually("the former leader exits", func(context.Context) error {
+		if leader.Fault() == nil {
+			return errors.New("it is running")
+		}
+		return nil
+	})
+	if writes := leader.audit.Since(resumed, nil); len(writes) > 0 {
+		t.Errorf("the former leader goes on writing:\n%s", testbed.Listing(writes))
+	}
+	if writes := other.audit.Since(resumed, ours(ns)); len(writes) > 0 {
+		t.Errorf("its successor repairs:\n%s", testbed.Listing(writes))
+	}
+}
+
+// withdrawsAndDeletes removes a cluster from one half of the objects and deletes the
+// other half, and waits until this is done.
+func (ns *Namespace) withdrawsAndDeletes(since time.Time) {
+	ns.T.Helper()
+	for i := range rollouts {
+		if p := ns.Propagation(fmt.Sprintf("rollout-%d", i)); i%2 == 0 {
+			p.Deletes()
+		} else {
+			p.Changes(func(object *DirectPropagation) { object.Spec.Clusters = testbed.Targets("member1") })
+		}
+	}
+	for i := range rollouts {
+		name := fmt.Sprintf("rollout-%d", i)
+		if p := ns.Propagation(name); i%2 == 0 {
+			p.Goes(since)
+		} else {
+			p.Settles(ns.Revision(testbed.ConfigMap(name, "")), since)
+		}
+	}
+}
+
+// signals sends a signal to the process of a replica.
+func (r *replica) signals(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(r.PID(), signal); err != nil {
+		t.Fatalf("sending %v to %s: %v", signal, r.Name, err)
+	}
+}
+
 // startReplicas stops the controller of the other tests and starts two with leader
 // election. The first one is the leader.
 func startReplicas(t *testing.T) (leader, other *replica) {
@@ -140,7 +207,7 @@ func holdsLease(t *testing.T) {
 			return err
 		}
 		if ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
-			return fmt.Errorf("no replica holds the lease")
+			return errors.New("no replica holds the lease")
 		}
 		return nil
 	}); err != nil {

@@ -1,0 +1,126 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// errLeaseExpired is the error of a write that the fence refuses.
+var errLeaseExpired = errors.New("the lease of this replica has expired and another replica may be the leader, so this replica writes nothing")
+
+// fence refuses writes while the lease of this replica is expired. A replica that is
+// frozen, for example with its node, and continues minutes later does not know yet that
+// another one has led since: for a moment, it would go on with what it was about to
+// write. The API server rejects most of these writes, because they name the version of
+// the object that they replace, but a Work that has been deleted in the meantime would
+// be created again.
+//
+// The fence sees all requests of the replica, and learns about the lease from those that
+// renew it.
+type fence struct {
+	next http.RoundTripper
+	*leaseClock
+}
+
+// leaseClock knows when the lease of this replica expires. It is shared by all clients of
+// the replica.
+type leaseClock struct {
+	// name of the lease, and how long it is valid after a renewal.
+	name     string
+	duration time.Duration
+	now      func() time.Time
+
+	mu      sync.Mutex
+	renewed time.Time
+}
+
+func newLeaseClock(duration time.Duration) *leaseClock {
+	return &leaseClock{name: leaseName, duration: duration, now: time.Now}
+}
+
+// wraps returns a transport with a fence.
+func (c *leaseClock) wraps(next http.RoundTripper) http.RoundTripper {
+	return &fence{next: next, leaseClock: c}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
+	sent := f.now()
+	if !f.isRenewal(request) {
+		if isFenced(request) && f.expired(sent) {
+			return nil, errLeaseExpired
+		}
+		return f.next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors on
+	}
+	response, err := f.next.RoundTrip(request)
+	if err == nil && response.StatusCode < http.StatusMultipleChoices {
+		f.renew(sent)
+	}
+	return response, err //nolint:wrapcheck // a transport passes errors on
+}
+
+// isRenewal reports whether a request acquires or renews the lease.
+func (c *leaseClock) isRenewal(request *http.Request) bool {
+	if !strings.HasPrefix(request.URL.Path, "/apis/"+coordinationv1.GroupName+"/") {
+		return false
+	}
+	return request.Method == http.MethodPut && path.Base(request.URL.Path) == c.name ||
+		request.Method == http.MethodPost && path.Base(request.URL.Path) == "leases"
+}
+
+// isFenced reports whether only the leader may make a request. Every replica may read,
+// ask for permissions, renew its token, and try to acquire the lease.
+func isFenced(request *http.Request) bool {
+	switch request.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return false
+	}
+	for _, group := range []string{coordinationv1.GroupName, "authorization.k8s.io", "authentication.k8s.io"} {
+		if strings.HasPrefix(request.URL.Path, "/apis/"+group+"/") {
+			return false
+		}
+	}
+	return path.Base(request.URL.Path) != "token"
+}
+
+// renew records that a renewal that was sent at a moment has succeeded.
+func (c *leaseClock) renew(sent time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sent.After(c.renewed) {
+		c.renewed = sent
+	}
+}
+
+// expired reports whether other replicas may hold the lease at a moment. They wait from
+// when they see a renewal, which is later than when it was sent. The clock of the machine
+// counts also what the process's own clock leaves out, such as the suspension of the
+// machine.
+func (c *leaseClock) expired(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Sub(c.renewed) >= c.duration || now.Round(0).Sub(c.renewed.Round(0)) >= c.duration
+}

@@ -1,0 +1,129 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+)
+
+const (
+	leasePath = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/karmada-direct"
+	worksPath = "/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-member1/works"
+)
+
+// server answers every request with a status.
+type server struct {
+	status  int
+	reached []string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *server) RoundTrip(request *http.Request) (*http.Response, error) {
+	s.reached = append(s.reached, request.Method+" "+request.URL.Path)
+	return &http.Response{StatusCode: s.status, Body: http.NoBody}, nil
+}
+
+// fenced is a client behind a fence, whose clock stands still.
+type fenced struct {
+	*testing.T
+	server *server
+	clock  *leaseClock
+	now    time.Time
+}
+
+func newFenced(t *testing.T) *fenced {
+	t.Helper()
+	f := &fenced{T: t, server: &server{status: http.StatusOK}, now: time.Now()}
+	f.clock = newLeaseClock(15 * time.Second)
+	f.clock.now = func() time.Time { return f.now }
+	return f
+}
+
+// send sends a request and reports whether it reached the server.
+func (f *fenced) send(method, path string) bool {
+	f.Helper()
+	request, err := http.NewRequestWithContext(f.Context(), method, "http://karmada"+path, http.NoBody)
+	if err != nil {
+		f.Fatal(err)
+	}
+	before := len(f.server.reached)
+	response, err := f.clock.wraps(f.server).RoundTrip(request)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	reached := len(f.server.reached) > before
+	if refused := errors.Is(err, errLeaseExpired); refused == reached {
+		f.Fatalf("%s %s: refused: %t, reached the server: %t", method, path, refused, reached)
+	}
+	return reached
+}
+
+func TestWritesNeedTheLease(t *testing.T) {
+	f := newFenced(t)
+	if f.send(http.MethodPost, worksPath) {
+		t.Error("a replica writes that has never held the lease")
+	}
+	f.send(http.MethodPut, leasePath)
+	f.now = f.now.Add(14 * time.Second)
+	if !f.send(http.MethodPost, worksPath) {
+		t.Error("the leader cannot write")
+	}
+	f.now = f.now.Add(time.Second)
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if f.send(method, worksPath) {
+			t.Errorf("%s passes, although the lease has expired", method)
+		}
+	}
+	f.send(http.MethodPut, leasePath)
+	if !f.send(http.MethodDelete, worksPath+"/web") {
+		t.Error("a leader cannot write after it has renewed its lease")
+	}
+}
+
+func TestEveryReplicaMayReadAndAskAndElect(t *testing.T) {
+	f := newFenced(t)
+	for _, request := range [][2]string{
+		{http.MethodGet, worksPath},
+		{http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews"},
+		{http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews"},
+		{http.MethodPost, "/api/v1/namespaces/karmada-system/serviceaccounts/karmada-direct/token"},
+		{http.MethodPost, "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases"},
+		{http.MethodPut, leasePath},
+	} {
+		f.clock.renewed = time.Time{}
+		if !f.send(request[0], request[1]) {
+			t.Errorf("%v is refused", request)
+		}
+	}
+}
+
+func TestRenewalThatFailsKeepsNothingOpen(t *testing.T) {
+	f := newFenced(t)
+	f.server.status = http.StatusConflict
+	f.send(http.MethodPut, leasePath)
+	if f.send(http.MethodPost, worksPath) {
+		t.Error("a replica writes whose renewal was rejected")
+	}
+	f.server.status = http.StatusOK
+	f.send(http.MethodPut, leasePath+"-of-others")
+	if f.send(http.MethodPost, worksPath) {
+		t.Error("a replica writes because of another lease")
+	}
+}
