@@ -49,11 +49,6 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// priorityReport is the priority of reports from clusters: after user changes,
-// which have priority 0, and before the initial pass of a new process, which
-// controller-runtime puts last.
-const priorityReport = -50
-
 // priorities are the priorities of reconciles that dependencies trigger.
 var priorities = map[dependency.Occasion]int{dependency.Changed: 0, dependency.Reported: priorityReport, dependency.Relearned: handler.LowPriority}
 

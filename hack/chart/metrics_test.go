@@ -64,9 +64,9 @@ func TestSecureMetrics(t *testing.T) {
 		t.Errorf("the NetworkPolicy is %+v", network)
 	}
 	for want, settings := range map[string][]string{
-		"a PodMonitor sends no token of Prometheus":  {"metrics.podMonitor.enabled=true"},
-		"metrics.enabled must be true":               {"metrics.enabled=false"},
-		"set networkPolicy.hostAPIServerTo to": {"networkPolicy.enabled=true"},
+		"a PodMonitor sends no token of Prometheus": {"metrics.podMonitor.enabled=true"},
+		"metrics.enabled must be true":              {"metrics.enabled=false"},
+		"set networkPolicy.hostAPIServerTo to":      {"networkPolicy.enabled=true"},
 	} {
 		if _, err := tryRender(t, append(settings, "metrics.secure.enabled=true")...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("with %v the error is %v", settings, err)
