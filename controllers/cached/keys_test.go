@@ -32,25 +32,29 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
+// webOf is a DirectPropagation of Deployment web to the clusters of a spec.
+func webOf(namespace, name string, spec propagationv1alpha1.PropagationSpec) *propagationv1alpha1.DirectPropagation {
+	spec.Resource = propagationv1alpha1.ResourceReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	return &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
+}
+
+// members is a spec that names clusters.
+func members(names ...string) (spec propagationv1alpha1.PropagationSpec) {
+	for _, name := range names {
+		spec.Clusters = append(spec.Clusters, propagationv1alpha1.TargetCluster{Name: name})
+	}
+	return spec
+}
+
 // Each object is found by everything that it depends on, and by nothing else, even
 // after it has changed.
 func TestObjectsAreFound(t *testing.T) {
-	object := func(namespace, name string, spec propagationv1alpha1.PropagationSpec) *propagationv1alpha1.DirectPropagation {
-		spec.Resource = propagationv1alpha1.ResourceReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
-		return &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
-	}
-	members := func(names ...string) (spec propagationv1alpha1.PropagationSpec) {
-		for _, name := range names {
-			spec.Clusters = append(spec.Clusters, propagationv1alpha1.TargetCluster{Name: name})
-		}
-		return spec
-	}
 	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexersOf(KeysOf))
 	find := lookupIn(indexer)
 	for _, err := range []error{
-		indexer.Add(object("shop", "naming", members("member1", "member2"))),
-		indexer.Add(object("other", "selecting", propagationv1alpha1.PropagationSpec{ClusterSelector: &metav1.LabelSelector{}})),
-		indexer.Update(object("shop", "naming", members("member2", "member3"))),
+		indexer.Add(webOf("shop", "naming", members("member1", "member2"))),
+		indexer.Add(webOf("other", "selecting", propagationv1alpha1.PropagationSpec{ClusterSelector: &metav1.LabelSelector{}})),
+		indexer.Update(webOf("shop", "naming", members("member2", "member3"))),
 	} {
 		if err != nil {
 			t.Fatal(err)

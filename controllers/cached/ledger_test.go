@@ -39,35 +39,40 @@ func versioned(uid, version string) *workv1alpha1.Work {
 	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web", UID: types.UID(uid), ResourceVersion: version}}
 }
 
+// deletion is the Work of UID a while it is being deleted.
+func deletion(version string) *workv1alpha1.Work {
+	work := versioned("a", version)
+	work.DeletionTimestamp = ptr.To(metav1.Now())
+	return work
+}
+
+// ledgerCases are writes, what the cache then shows, and what counts.
+var ledgerCases = map[string]struct {
+	written, cached *workv1alpha1.Work
+	later           time.Duration
+	gone            *workv1alpha1.Work
+	want            string
+	pending         bool
+}{
+	"created, not shown":           {written: versioned("a", "10"), want: "10", pending: true},
+	"updated, not shown":           {written: versioned("a", "10"), cached: versioned("a", "9"), want: "10", pending: true},
+	"shown":                        {written: versioned("a", "10"), cached: versioned("a", "10"), want: "10"},
+	"overtaken":                    {written: versioned("a", "10"), cached: versioned("a", "11"), want: "11"},
+	"longer numbers are newer":     {written: versioned("a", "99"), cached: versioned("a", "100"), want: "100"},
+	"replaced by another":          {written: versioned("a", "10"), cached: versioned("b", "11"), want: "11"},
+	"replaces another":             {written: versioned("b", "11"), cached: versioned("a", "10"), want: "11", pending: true},
+	"deletion not shown":           {written: deletion("10"), cached: versioned("a", "10"), want: "10 deleting", pending: true},
+	"deletion overtaken by status": {written: deletion("10"), cached: versioned("a", "11"), want: "10 deleting", pending: true},
+	"deletion shown":               {written: deletion("10"), cached: deletion("11"), want: "11 deleting"},
+	"gone":                         {written: deletion("10"), gone: versioned("a", "12"), want: ""},
+	"another is gone":              {written: versioned("b", "13"), gone: versioned("a", "12"), want: "13", pending: true},
+	"never shown":                  {written: versioned("a", "10"), later: time.Minute, want: ""},
+}
+
 // TestLedger: what was written counts until the cache shows it, and no longer.
 func TestLedger(t *testing.T) {
 	key := types.NamespacedName{Namespace: "karmada-es-member1", Name: "web"}
-	deleted := func(uid, version string) *workv1alpha1.Work {
-		work := versioned(uid, version)
-		work.DeletionTimestamp = ptr.To(metav1.Now())
-		return work
-	}
-	for name, tc := range map[string]struct {
-		written, cached *workv1alpha1.Work
-		later           time.Duration
-		gone            *workv1alpha1.Work
-		want            string
-		pending         bool
-	}{
-		"created, not shown":           {written: versioned("a", "10"), want: "10", pending: true},
-		"updated, not shown":           {written: versioned("a", "10"), cached: versioned("a", "9"), want: "10", pending: true},
-		"shown":                        {written: versioned("a", "10"), cached: versioned("a", "10"), want: "10"},
-		"overtaken":                    {written: versioned("a", "10"), cached: versioned("a", "11"), want: "11"},
-		"longer numbers are newer":     {written: versioned("a", "99"), cached: versioned("a", "100"), want: "100"},
-		"replaced by another":          {written: versioned("a", "10"), cached: versioned("b", "11"), want: "11"},
-		"replaces another":             {written: versioned("b", "11"), cached: versioned("a", "10"), want: "11", pending: true},
-		"deletion not shown":           {written: deleted("a", "10"), cached: versioned("a", "10"), want: "10 deleting", pending: true},
-		"deletion overtaken by status": {written: deleted("a", "10"), cached: versioned("a", "11"), want: "10 deleting", pending: true},
-		"deletion shown":               {written: deleted("a", "10"), cached: deleted("a", "11"), want: "11 deleting"},
-		"gone":                         {written: deleted("a", "10"), gone: versioned("a", "12"), want: ""},
-		"another is gone":              {written: versioned("b", "13"), gone: versioned("a", "12"), want: "13", pending: true},
-		"never shown":                  {written: versioned("a", "10"), later: time.Minute, want: ""},
-	} {
+	for name, tc := range ledgerCases {
 		t.Run(name, func(t *testing.T) {
 			passive := clocktesting.NewFakePassiveClock(now)
 			ledger := NewLedger(passive)

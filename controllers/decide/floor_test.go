@@ -56,49 +56,47 @@ func saidBefore(health propagationv1alpha1.Health, revision string, ago time.Dur
 	}
 }
 
-// TestHealthSettles: health comes from a report on the current content, from what
-// was trusted before, and from any report after a long enough wait by the
-// controller's own clock.
-func TestHealthSettles(t *testing.T) {
-	const unknown, healthy = propagationv1alpha1.HealthUnknown, propagationv1alpha1.HealthHealthy
-	template := payload("4")
-	at := func(ago time.Duration) func(*workv1alpha1.Work) {
-		condition := applied
-		condition.LastTransitionTime = metav1.NewTime(now.Add(-ago))
-		return conditions(dispatched, condition)
-	}
-	onMember := func(change ...func(*workv1alpha1.Work)) sceneOption {
-		return on("member1", append([]func(*workv1alpha1.Work){template, at(0)}, change...)...)
-	}
-	workload := []func(*workv1alpha1.Work){floored("generation 7"), says(generationsOf(7, 4))}
-	digested := func(status string) []func(*workv1alpha1.Work) {
-		work := &workv1alpha1.Work{}
-		says(`{"phase":"Bound"}`)(work)
-		return []func(*workv1alpha1.Work){floored("report " + digest(reportOn(work))), says(status)}
-	}
-	for name, tc := range map[string]struct {
-		options []sceneOption
-		want    propagationv1alpha1.Health
-		wait    time.Duration
-	}{
-		"no floor":                              {[]sceneOption{onMember(says(generationsOf(7, 4)))}, healthy, 0},
-		"the old report":                        {[]sceneOption{onMember(workload...), saidBefore(healthy, older, time.Hour)}, unknown, 10 * time.Second},
-		"a report above the floor":              {[]sceneOption{onMember(floored("generation 7"), says(generationsOf(8, 4))), saidBefore(healthy, older, time.Hour)}, healthy, 0},
-		"above the floor, of an older template": {[]sceneOption{onMember(floored("generation 7"), says(generationsOf(8, 3)))}, unknown, 0},
-		"no report":                             {[]sceneOption{onMember(floored("generation 1")), saidBefore(unknown, current, 0)}, unknown, 10 * time.Second},
-		"awaited for a while":                   {[]sceneOption{onMember(workload...), saidBefore(unknown, current, 4*time.Second)}, unknown, 6 * time.Second},
-		"awaited for long enough":               {[]sceneOption{onMember(workload...), saidBefore(unknown, current, 10*time.Second)}, healthy, 0},
-		"another revision was awaited":          {[]sceneOption{onMember(workload...), saidBefore(unknown, older, time.Hour)}, unknown, 10 * time.Second},
-		"believed before":                       {[]sceneOption{onMember(workload...), saidBefore(healthy, current, 0)}, healthy, 0},
-		"a member's clock is ahead":             {[]sceneOption{onMember(append(workload, at(-time.Hour))...), saidBefore(unknown, current, 10*time.Second)}, healthy, 0},
-		"a member's clock is behind":            {[]sceneOption{onMember(append(workload, at(time.Hour))...), saidBefore(healthy, older, time.Hour)}, unknown, 10 * time.Second},
-		"no row, applied long ago":              {[]sceneOption{onMember(append(workload, at(time.Hour))...)}, healthy, 0},
-		"no row, applied just now":              {[]sceneOption{onMember(append(workload, at(time.Second))...)}, unknown, 9 * time.Second},
-		"no row, applied in the future":         {[]sceneOption{onMember(append(workload, at(-time.Second))...)}, healthy, 0},
-		"the same report of another kind":       {[]sceneOption{onMember(digested(`{"phase":"Bound"}`)...), saidBefore(unknown, current, time.Second)}, unknown, time.Second},
-		"another report of another kind":        {[]sceneOption{onMember(digested(`{"phase":"Lost"}`)...), saidBefore(unknown, current, time.Second)}, healthy, 0},
-		"another kind, for long enough":         {[]sceneOption{onMember(digested(`{"phase":"Bound"}`)...), saidBefore(unknown, current, 2*time.Second)}, healthy, 0},
-	} {
+// onMember puts a Work on the cluster that was applied just now, of a template that
+// counts generations.
+func onMember(change ...func(*workv1alpha1.Work)) sceneOption {
+	return on("member1", append([]func(*workv1alpha1.Work){payload("4"), appliedAgo(0)}, change...)...)
+}
+
+// appliedAgo makes a Work confirmed for some time.
+func appliedAgo(ago time.Duration) func(*workv1alpha1.Work) {
+	condition := applied
+	condition.LastTransitionTime = metav1.NewTime(now.Add(-ago))
+	return conditions(dispatched, condition)
+}
+
+// oldReport is the report of a Deployment on which its last change is not seen yet,
+// and then other changes.
+func oldReport(change ...func(*workv1alpha1.Work)) sceneOption {
+	return onMember(append([]func(*workv1alpha1.Work){floored("generation 7"), says(generationsOf(7, 4))}, change...)...)
+}
+
+// claimSays is the report of a claim that was bound before its last change.
+func claimSays(status string) sceneOption {
+	before := &workv1alpha1.Work{}
+	says(`{"phase":"Bound"}`)(before)
+	return onMember(floored("report "+digest(reportOn(before))), says(status))
+}
+
+const (
+	unknown = propagationv1alpha1.HealthUnknown
+	healthy = propagationv1alpha1.HealthHealthy
+)
+
+// healthCase is the health of a row, and when to look again.
+type healthCase struct {
+	options []sceneOption
+	want    propagationv1alpha1.Health
+	wait    time.Duration
+}
+
+func checkHealth(t *testing.T, cases map[string]healthCase) {
+	t.Helper()
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			observed := scene([]string{"member1"}, tc.options...)
 			if rows := statusOf(observed, Outcome{}).Clusters; rows[0].Health != tc.want || rows[0].Applied != metav1.ConditionTrue {
@@ -109,6 +107,37 @@ func TestHealthSettles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHealthIsOfTheContent: health comes from a report on the current content, or
+// from what was trusted before.
+func TestHealthIsOfTheContent(t *testing.T) {
+	checkHealth(t, map[string]healthCase{
+		"no floor":                              {[]sceneOption{onMember(says(generationsOf(7, 4)))}, healthy, 0},
+		"the old report":                        {[]sceneOption{oldReport(), saidBefore(healthy, older, time.Hour)}, unknown, 10 * time.Second},
+		"a report above the floor":              {[]sceneOption{onMember(floored("generation 7"), says(generationsOf(8, 4))), saidBefore(healthy, older, time.Hour)}, healthy, 0},
+		"above the floor, of an older template": {[]sceneOption{onMember(floored("generation 7"), says(generationsOf(8, 3)))}, unknown, 0},
+		"no report":                             {[]sceneOption{onMember(floored("generation 1")), saidBefore(unknown, current, 0)}, unknown, 10 * time.Second},
+		"believed before":                       {[]sceneOption{oldReport(), saidBefore(healthy, current, 0)}, healthy, 0},
+		"the same report of another kind":       {[]sceneOption{claimSays(`{"phase":"Bound"}`), saidBefore(unknown, current, time.Second)}, unknown, time.Second},
+		"another report of another kind":        {[]sceneOption{claimSays(`{"phase":"Lost"}`), saidBefore(unknown, current, time.Second)}, healthy, 0},
+	})
+}
+
+// TestHealthSettles: after a long enough wait by the controller's own clock, any
+// report counts.
+func TestHealthSettles(t *testing.T) {
+	checkHealth(t, map[string]healthCase{
+		"awaited for a while":           {[]sceneOption{oldReport(), saidBefore(unknown, current, 4*time.Second)}, unknown, 6 * time.Second},
+		"awaited for long enough":       {[]sceneOption{oldReport(), saidBefore(unknown, current, 10*time.Second)}, healthy, 0},
+		"another revision was awaited":  {[]sceneOption{oldReport(), saidBefore(unknown, older, time.Hour)}, unknown, 10 * time.Second},
+		"a member's clock is ahead":     {[]sceneOption{oldReport(appliedAgo(-time.Hour)), saidBefore(unknown, current, 10*time.Second)}, healthy, 0},
+		"a member's clock is behind":    {[]sceneOption{oldReport(appliedAgo(time.Hour)), saidBefore(healthy, older, time.Hour)}, unknown, 10 * time.Second},
+		"no row, applied long ago":      {[]sceneOption{oldReport(appliedAgo(time.Hour))}, healthy, 0},
+		"no row, applied just now":      {[]sceneOption{oldReport(appliedAgo(time.Second))}, unknown, 9 * time.Second},
+		"no row, applied in the future": {[]sceneOption{oldReport(appliedAgo(-time.Second))}, healthy, 0},
+		"another kind, for long enough": {[]sceneOption{claimSays(`{"phase":"Bound"}`), saidBefore(unknown, current, 2*time.Second)}, healthy, 0},
+	})
 }
 
 // TestTheWaitForHealthBeginsWithTheRevision: a row with Unknown for another revision

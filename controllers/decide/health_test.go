@@ -28,11 +28,25 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-// What Karmada collects, by kind, and the resulting message of a row.
-func TestAilments(t *testing.T) {
-	for name, tc := range map[string]struct {
-		group, kind, replicas, status, want string
-	}{
+// ailmentCase is what Karmada collects of a kind, and the resulting message of a row.
+type ailmentCase struct {
+	group, kind, replicas, status, want string
+}
+
+func checkAilments(t *testing.T, cases map[string]ailmentCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ailment(reportedBy(tc.group, tc.kind, tc.replicas, tc.status))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAilmentsOfWorkloads(t *testing.T) {
+	checkAilments(t, map[string]ailmentCase{
 		"Deployment, no Pod ready":          {"apps", "Deployment", "3", `{"replicas":3,"updatedReplicas":3,"unavailableReplicas":3,"observedGeneration":1,"generation":1,"resourceTemplateGeneration":1}`, "0 of 3 replicas available"},
 		"Deployment, no Pod can be created": {"apps", "Deployment", "3", `{"unavailableReplicas":3,"observedGeneration":1,"generation":1}`, "0 of 3 replicas available"},
 		"Deployment, some are ready":        {"apps", "Deployment", "3", `{"replicas":3,"updatedReplicas":3,"readyReplicas":2,"availableReplicas":1}`, "1 of 3 replicas available"},
@@ -54,24 +68,36 @@ func TestAilments(t *testing.T) {
 		"DaemonSet, update hangs":      {"apps", "DaemonSet", "", `{"desiredNumberScheduled":4,"numberReady":4,"numberAvailable":4,"updatedNumberScheduled":1}`, "1 of 4 nodes updated, 4 ready"},
 		"DaemonSet, minReadySeconds":   {"apps", "DaemonSet", "", `{"desiredNumberScheduled":4,"numberReady":4,"numberAvailable":2,"updatedNumberScheduled":4}`, "2 of 4 nodes available"},
 		"DaemonSet, not observed":      {"apps", "DaemonSet", "", `{"desiredNumberScheduled":4,"numberReady":4,"observedGeneration":1,"generation":2}`, behind},
-		"claim":                        {"", "PersistentVolumeClaim", "", `{"phase":"Pending"}`, "claim is Pending"},
-		"claim, lost":                  {"", "PersistentVolumeClaim", "", `{"phase":"Lost"}`, "claim is Lost"},
-		"load balancer":                {"", "Service", "", `{"loadBalancer":{}}`, "no load balancer address yet"},
-		"Ingress":                      {"networking.k8s.io", "Ingress", "", `{"loadBalancer":{}}`, "no load balancer address yet"},
-		"Ingress, nothing reported":    {"networking.k8s.io", "Ingress", "", ``, "no load balancer address yet"},
-		"Ingress with an address":      {"networking.k8s.io", "Ingress", "", `{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}`, ""},
-		"PodDisruptionBudget":          {"policy", "PodDisruptionBudget", "", `{"disruptionsAllowed":0,"currentHealthy":1,"desiredHealthy":2,"expectedPods":3}`, "1 of 2 Pods healthy"},
-		"Job, failed":                  {"batch", "Job", "", `{"failed":7,"conditions":[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","message":"Job has reached the specified backoff limit"}]}`, "Job has failed: BackoffLimitExceeded: Job has reached the specified backoff limit"},
-		"Job, suspended":               {"batch", "Job", "", `{"conditions":[{"type":"Suspended","status":"True","reason":"JobSuspended"}]}`, "Job is suspended"},
-		"Job, running":                 {"batch", "Job", "", `{"active":1,"failed":2,"startTime":"2026-11-21T20:00:00Z"}`, "1 Pods active, 0 succeeded, 2 failed"},
+	})
+}
+
+func TestAilmentsOfOtherKindsOfKubernetes(t *testing.T) {
+	checkAilments(t, map[string]ailmentCase{
+		"claim":                     {"", "PersistentVolumeClaim", "", `{"phase":"Pending"}`, "claim is Pending"},
+		"claim, lost":               {"", "PersistentVolumeClaim", "", `{"phase":"Lost"}`, "claim is Lost"},
+		"load balancer":             {"", "Service", "", `{"loadBalancer":{}}`, "no load balancer address yet"},
+		"Ingress":                   {"networking.k8s.io", "Ingress", "", `{"loadBalancer":{}}`, "no load balancer address yet"},
+		"Ingress, nothing reported": {"networking.k8s.io", "Ingress", "", ``, "no load balancer address yet"},
+		"Ingress with an address":   {"networking.k8s.io", "Ingress", "", `{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}`, ""},
+		"PodDisruptionBudget":       {"policy", "PodDisruptionBudget", "", `{"disruptionsAllowed":0,"currentHealthy":1,"desiredHealthy":2,"expectedPods":3}`, "1 of 2 Pods healthy"},
+		"Job, failed":               {"batch", "Job", "", `{"failed":7,"conditions":[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","message":"Job has reached the specified backoff limit"}]}`, "Job has failed: BackoffLimitExceeded: Job has reached the specified backoff limit"},
+		"Job, suspended":            {"batch", "Job", "", `{"conditions":[{"type":"Suspended","status":"True","reason":"JobSuspended"}]}`, "Job is suspended"},
+		"Job, running":              {"batch", "Job", "", `{"active":1,"failed":2,"startTime":"2026-11-21T20:00:00Z"}`, "1 Pods active, 0 succeeded, 2 failed"},
 		"Pod, no image": {"", "Pod", "", `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True"}],"containerStatuses":[{"name":"a","state":{"waiting":{"reason":"ContainerCreating"}}},{"name":"b","state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image \"nope\""}}}]}`,
 			`Pod is Pending: ImagePullBackOff: Back-off pulling image "nope"`},
-		"Pod, being created":   {"", "Pod", "", `{"phase":"Pending","containerStatuses":[{"state":{"waiting":{"reason":"ContainerCreating"}}}]}`, "Pod is Pending: ContainerCreating"},
-		"Pod, no node":         {"", "Pod", "", `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available"}]}`, "Pod is Pending: Unschedulable: 0/1 nodes are available"},
-		"Pod, crashing":        {"", "Pod", "", `{"phase":"Running","containerStatuses":[{"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}`, "Pod is Running, not ready: CrashLoopBackOff"},
-		"Pod, failed":          {"", "Pod", "", `{"phase":"Failed","containerStatuses":[{"state":{"terminated":{"exitCode":1,"reason":"Error"}}}]}`, "Pod is Failed: Error"},
-		"Pod, evicted":         {"", "Pod", "", `{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory."}`, "Pod is Failed: Evicted: The node was low on resource: memory."},
-		"Pod, init container":  {"", "Pod", "", `{"phase":"Pending","initContainerStatuses":[{"state":{"waiting":{"reason":"ErrImagePull"}}}],"containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}}]}`, "Pod is Pending: ErrImagePull"},
+		"Pod, being created":  {"", "Pod", "", `{"phase":"Pending","containerStatuses":[{"state":{"waiting":{"reason":"ContainerCreating"}}}]}`, "Pod is Pending: ContainerCreating"},
+		"Pod, no node":        {"", "Pod", "", `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes are available"}]}`, "Pod is Pending: Unschedulable: 0/1 nodes are available"},
+		"Pod, crashing":       {"", "Pod", "", `{"phase":"Running","containerStatuses":[{"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}`, "Pod is Running, not ready: CrashLoopBackOff"},
+		"Pod, failed":         {"", "Pod", "", `{"phase":"Failed","containerStatuses":[{"state":{"terminated":{"exitCode":1,"reason":"Error"}}}]}`, "Pod is Failed: Error"},
+		"Pod, evicted":        {"", "Pod", "", `{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory."}`, "Pod is Failed: Evicted: The node was low on resource: memory."},
+		"Pod, init container": {"", "Pod", "", `{"phase":"Pending","initContainerStatuses":[{"state":{"waiting":{"reason":"ErrImagePull"}}}],"containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}}]}`, "Pod is Pending: ErrImagePull"},
+	})
+}
+
+// A kind that the controller does not know says with its conditions, or else with
+// its phase, what is wrong.
+func TestAilmentsOfCustomKinds(t *testing.T) {
+	checkAilments(t, map[string]ailmentCase{
 		"Ready first":          {"helm.toolkit.fluxcd.io", "HelmRelease", "", `{"conditions":[{"type":"Stalled","status":"True","reason":"RetriesExceeded"},{"type":"Released","status":"False"},{"type":"Ready","status":"False","reason":"InstallFailed","message":"timed out","lastTransitionTime":"2026-11-21T20:00:00Z"}]}`, "Ready is False: InstallFailed: timed out"},
 		"Available next":       {"example.org", "Shop", "", `{"conditions":[{"type":"Degraded","status":"True"},{"type":"Available","status":"False","reason":"Closed"}]}`, "Available is False: Closed"},
 		"a negative one":       {"example.org", "Shop", "", `{"conditions":[{"type":"Ready","status":"True"},{"type":"Stalled","status":"False"},{"type":"Degraded","status":"True","message":"low on stock"}]}`, "Degraded is True: low on stock"},
@@ -84,14 +110,10 @@ func TestAilments(t *testing.T) {
 		"odd times":            {"example.org", "Shop", "", `{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":12}]}`, "Ready is False"},
 		"no object":            {"example.org", "Shop", "", `["text"]`, ""},
 		"nothing":              {"example.org", "Shop", "", ``, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := ailment(reportedBy(tc.group, tc.kind, tc.replicas, tc.status))
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
+}
+
+func TestAilmentWithoutReport(t *testing.T) {
 	if got := ailment(&workv1alpha1.Work{}); got != "" {
 		t.Errorf("a Work without a report: %q", got)
 	}

@@ -248,7 +248,7 @@ func TestNothingIsLost(t *testing.T) {
 		case !wanted && len(plan.Writes) > 0:
 			t.Errorf("%s: a Work is written that nobody wants", name)
 		case plan.RemoveFinalizer && state.Exists && !state.Terminating && len(observed.Works) > 0:
-			t.Errorf("%s: the object is let go before its cluster is cleaned up", name)
+			t.Errorf("%s: the finalizer is removed before the cluster is cleaned up", name)
 		}
 		if slices.ContainsFunc(plan.Removals, func(removal Removal) bool { return removal.Work.UID == "" }) {
 			t.Errorf("%s: a Work is deleted without knowing its UID", name)

@@ -188,7 +188,7 @@ func removalRow(observed *Observed, result *Outcome, key types.NamespacedName, n
 	work, cluster := observed.Works[key], observed.Clusters[name]
 	current := row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonRemoving, "the resource is being removed from the cluster")
 	if ptr.Deref(observed.Spec.PreserveResourcesOnDeletion, false) {
-		current.Message = "the cluster is being let go; the resource stays on it"
+		current.Message = "the resource stays on the cluster; its Work is being removed"
 	}
 	if cluster.Exists && !cluster.Ready && !cluster.Terminating {
 		current.Reason = propagationv1alpha1.ReasonRemovalBlocked

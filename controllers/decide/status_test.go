@@ -27,7 +27,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
@@ -48,57 +47,16 @@ func told(row propagationv1alpha1.ClusterStatus) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s: %s", row.Name, row.Applied, row.Health, row.Reason, row.Revision, row.Message))
 }
 
-func TestRows(t *testing.T) {
-	one := []string{"member1"}
-	generation := func(rendered, reported string) func(*workv1alpha1.Work) {
-		return func(work *workv1alpha1.Work) {
-			work.Spec.Workload.Manifests[0].Raw = []byte("revision " + current + " " + rendered)
-			work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
-				Health: workv1alpha1.ResourceHealthy,
-				Status: &runtime.RawExtension{Raw: []byte(`{"resourceTemplateGeneration":` + reported + `}`)},
-			}}
-		}
-	}
-	remembers := func(work *workv1alpha1.Work) {
-		work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = older
-	}
-	fresh := metav1.Condition{Type: failed.Type, Status: failed.Status, Message: "already exists", LastTransitionTime: metav1.NewTime(now.Add(-time.Second))}
-	for name, tc := range map[string]struct {
-		observed *Observed
-		result   Outcome
-		want     string
-	}{
-		"confirmed and healthy":        {scene(one, on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Applied c0ffee:"},
-		"confirmed, no health yet":     {scene(one, on("member1", isConfirmed)), Outcome{}, "member1 True Unknown HealthUnknown c0ffee: the cluster runs the current revision and has not reported its health yet"},
-		"confirmed, not healthy":       {scene(one, on("member1", isConfirmed, reports(workv1alpha1.ResourceUnhealthy))), Outcome{}, "member1 True Unhealthy Unhealthy c0ffee: the cluster runs the current revision and reports it not healthy"},
-		"health of this generation":    {scene(one, on("member1", isConfirmed, generation("3", "3"))), Outcome{}, "member1 True Healthy Applied c0ffee:"},
-		"health of an old generation":  {scene(one, on("member1", isConfirmed, generation("3", "2"))), Outcome{}, "member1 True Unknown HealthUnknown c0ffee: the cluster runs the current revision and has not reported its health yet"},
-		"written, not confirmed":       {scene(one, on("member1", isHealthy, remembers)), Outcome{}, "member1 Unknown Unknown Applying 0ddba11: waiting for the cluster to confirm the current revision"},
-		"a True of an older attempt":   {scene(one, on("member1", conditions(applied), isHealthy)), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
-		"a True of an unknown attempt": {scene(one, on("member1", conditions(applied, dispatched), isHealthy)), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
-		"still the old revision":       {scene(one, on("member1", revision(older), isConfirmed, isHealthy)), Outcome{}, "member1 Unknown Unknown Applying 0ddba11: the current revision is not written yet"},
-		"refused":                      {scene(one, on("member1", isRefused, isHealthy, remembers)), Outcome{}, "member1 False Unknown ApplyFailed 0ddba11: denied by quota"},
-		"refused a moment ago":         {scene(one, on("member1", conditions(dispatched, fresh))), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
-		"not written":                  {scene(one), Outcome{}, "member1 Unknown Unknown Applying : the Work is not written yet"},
-		"write refused":                {scene(one), Outcome{Failures: map[string]error{"member1": errors.New("admission webhook denied the request")}}, "member1 False Unknown WriteFailed : admission webhook denied the request"},
-		"update refused":               {scene(one, on("member1", isConfirmed, revision(older))), Outcome{Failures: map[string]error{"member1": errors.New("too large")}}, "member1 Unknown Unknown WriteFailed 0ddba11: too large"},
-		"deleted by hand":              {scene(one, on("member1", isConfirmed, terminating(now))), Outcome{}, "member1 Unknown Unknown Applying c0ffee: the Work was deleted by somebody else; it is restored when that is done"},
-		"deleted by hand, and gone":    {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), Outcome{}, "member1 Unknown Unknown Applying : the Work was deleted by somebody else; it is restored when that is done"},
-		"no such cluster":              {scene(one, cluster("member1", Cluster{})), Outcome{}, "member1 False Unknown ClusterNotFound : no Cluster member1 is registered with Karmada; register it, or take it off spec.clusters"},
-		"cluster terminating":          {scene(one, cluster("member1", Cluster{Exists: true, Terminating: true})), Outcome{}, "member1 False Unknown ClusterTerminating : the cluster is being unregistered from Karmada"},
-		"no contact":                   {scene(one, cluster("member1", Cluster{Exists: true, Message: "ClusterNotReachable: down"}), on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 Unknown Unknown ClusterNotReady c0ffee: Karmada has no contact with the cluster: ClusterNotReachable: down"},
-		"kind not enabled":             {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), Outcome{}, "member1 False Unknown APINotEnabled : the cluster does not serve apps/v1 Deployment; install it there"},
-		"held, known before":           {scene(one, func(o *Observed) { o.Holders["member1"] = "DirectPropagation shop/other" }), Outcome{}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by DirectPropagation shop/other; this object takes over when that owner releases it"},
-		"held, found on writing":       {scene(one), Outcome{Holders: map[string]string{"member1": "ResourceBinding shop/web-deployment"}}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by ResourceBinding shop/web-deployment; this object takes over when that owner releases it"},
-		"suspended and current":        {scene(one, suspended, on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Suspended c0ffee: the cluster runs the current revision; changes are held back while propagation is suspended"},
-		"suspended and behind":         {scene(one, suspended, on("member1", remembers)), Outcome{}, "member1 Unknown Unknown Suspended 0ddba11: propagation to the cluster is suspended; the current revision waits"},
-		"resource missing, kept":       {scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: "gone"}), on("member1", revision(older), isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Applied 0ddba11:"},
-		"resource missing, never sent": {scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: "gone"})), Outcome{}, "member1 False Unknown ResourceNotFound : gone"},
-		"removing":                     {scene(nil, on("member1", isConfirmed), cluster("member1", readyCluster)), Outcome{}, "member1 Unknown Unknown Removing c0ffee: the resource is being removed from the cluster"},
-		"letting go":                   {scene(nil, preserving, on("member1", isConfirmed), cluster("member1", readyCluster)), Outcome{}, "member1 Unknown Unknown Removing c0ffee: the cluster is being let go; the resource stays on it"},
-		"removal refused":              {scene(nil, on("member1", terminating(now)), cluster("member1", readyCluster)), Outcome{Failures: map[string]error{"member1": errors.New("denied")}}, "member1 Unknown Unknown WriteFailed : denied"},
-		"removal out of reach":         {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", Cluster{Exists: true, Message: "ClusterNotReachable: down"})), Outcome{}, "member1 Unknown Unknown RemovalBlocked : the resource is removed when Karmada reaches the cluster again: ClusterNotReachable: down"},
-	} {
+// rowCase is what was observed and done, and the row of the cluster in words.
+type rowCase struct {
+	observed *Observed
+	result   Outcome
+	want     string
+}
+
+func checkRows(t *testing.T, cases map[string]rowCase) {
+	t.Helper()
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			rows := statusOf(tc.observed, tc.result).Clusters
 			if len(rows) != 1 {
@@ -109,6 +67,73 @@ func TestRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ofGeneration is healthy, with the generation of the template that was rendered and
+// the one that the cluster reports.
+func ofGeneration(rendered, reported string) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) {
+		payload(rendered)(work)
+		says(`{"resourceTemplateGeneration":` + reported + `}`)(work)
+	}
+}
+
+func remembers(work *workv1alpha1.Work) {
+	work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = older
+}
+
+// TestRowsOfAnswers: a cluster has answered, or not.
+func TestRowsOfAnswers(t *testing.T) {
+	checkRows(t, map[string]rowCase{
+		"confirmed and healthy":        {scene(one, on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Applied c0ffee:"},
+		"confirmed, no health yet":     {scene(one, on("member1", isConfirmed)), Outcome{}, "member1 True Unknown HealthUnknown c0ffee: the cluster runs the current revision and has not reported its health yet"},
+		"confirmed, not healthy":       {scene(one, on("member1", isConfirmed, reports(workv1alpha1.ResourceUnhealthy))), Outcome{}, "member1 True Unhealthy Unhealthy c0ffee: the cluster runs the current revision and reports it not healthy"},
+		"health of this generation":    {scene(one, on("member1", isConfirmed, ofGeneration("3", "3"))), Outcome{}, "member1 True Healthy Applied c0ffee:"},
+		"health of an old generation":  {scene(one, on("member1", isConfirmed, ofGeneration("3", "2"))), Outcome{}, "member1 True Unknown HealthUnknown c0ffee: the cluster runs the current revision and has not reported its health yet"},
+		"written, not confirmed":       {scene(one, on("member1", isHealthy, remembers)), Outcome{}, "member1 Unknown Unknown Applying 0ddba11: waiting for the cluster to confirm the current revision"},
+		"a True of an older attempt":   {scene(one, on("member1", conditions(applied), isHealthy)), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
+		"a True of an unknown attempt": {scene(one, on("member1", conditions(applied, dispatched), isHealthy)), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
+		"still the old revision":       {scene(one, on("member1", revision(older), isConfirmed, isHealthy)), Outcome{}, "member1 Unknown Unknown Applying 0ddba11: the current revision is not written yet"},
+		"refused":                      {scene(one, on("member1", isRefused, isHealthy, remembers)), Outcome{}, "member1 False Unknown ApplyFailed 0ddba11: denied by quota"},
+		"refused a moment ago":         {scene(one, on("member1", refusedAt(now.Add(-time.Second)))), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
+	})
+}
+
+// TestRowsOfWrites: what keeps the current revision from the cluster.
+func TestRowsOfWrites(t *testing.T) {
+	checkRows(t, map[string]rowCase{
+		"not written":                  {scene(one), Outcome{}, "member1 Unknown Unknown Applying : the Work is not written yet"},
+		"write refused":                {scene(one), Outcome{Failures: map[string]error{"member1": errors.New("admission webhook denied the request")}}, "member1 False Unknown WriteFailed : admission webhook denied the request"},
+		"update refused":               {scene(one, on("member1", isConfirmed, revision(older))), Outcome{Failures: map[string]error{"member1": errors.New("too large")}}, "member1 Unknown Unknown WriteFailed 0ddba11: too large"},
+		"deleted by hand":              {scene(one, on("member1", isConfirmed, terminating(now))), Outcome{}, "member1 Unknown Unknown Applying c0ffee: the Work was deleted by somebody else; it is restored when that is done"},
+		"deleted by hand, and gone":    {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), Outcome{}, "member1 Unknown Unknown Applying : the Work was deleted by somebody else; it is restored when that is done"},
+		"held, known before":           {scene(one, func(o *Observed) { o.Holders["member1"] = "DirectPropagation shop/other" }), Outcome{}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by DirectPropagation shop/other; this object takes over when that owner releases it"},
+		"held, found on writing":       {scene(one), Outcome{Holders: map[string]string{"member1": "ResourceBinding shop/web-deployment"}}, "member1 False Unknown Conflict : Deployment web is already propagated to this cluster by ResourceBinding shop/web-deployment; this object takes over when that owner releases it"},
+		"suspended and current":        {scene(one, suspended, on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Suspended c0ffee: the cluster runs the current revision; changes are held back while propagation is suspended"},
+		"suspended and behind":         {scene(one, suspended, on("member1", remembers)), Outcome{}, "member1 Unknown Unknown Suspended 0ddba11: propagation to the cluster is suspended; the current revision waits"},
+		"resource missing, kept":       {scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: "gone"}), on("member1", revision(older), isConfirmed, isHealthy)), Outcome{}, "member1 True Healthy Applied 0ddba11:"},
+		"resource missing, never sent": {scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound, Message: "gone"})), Outcome{}, "member1 False Unknown ResourceNotFound : gone"},
+	})
+}
+
+// TestRowsOfClusters: a cluster that cannot be used, whatever its Work says.
+func TestRowsOfClusters(t *testing.T) {
+	checkRows(t, map[string]rowCase{
+		"no such cluster":     {scene(one, cluster("member1", Cluster{})), Outcome{}, "member1 False Unknown ClusterNotFound : no Cluster member1 is registered with Karmada; register it, or take it off spec.clusters"},
+		"cluster terminating": {scene(one, cluster("member1", Cluster{Exists: true, Terminating: true})), Outcome{}, "member1 False Unknown ClusterTerminating : the cluster is being unregistered from Karmada"},
+		"no contact":          {scene(one, cluster("member1", Cluster{Exists: true, Message: "ClusterNotReachable: down"}), on("member1", isConfirmed, isHealthy)), Outcome{}, "member1 Unknown Unknown ClusterNotReady c0ffee: Karmada has no contact with the cluster: ClusterNotReachable: down"},
+		"kind not enabled":    {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), Outcome{}, "member1 False Unknown APINotEnabled : the cluster does not serve apps/v1 Deployment; install it there"},
+	})
+}
+
+// TestRowsOfRemovals: a cluster that the object no longer names.
+func TestRowsOfRemovals(t *testing.T) {
+	checkRows(t, map[string]rowCase{
+		"removing":                {scene(nil, on("member1", isConfirmed), cluster("member1", readyCluster)), Outcome{}, "member1 Unknown Unknown Removing c0ffee: the resource is being removed from the cluster"},
+		"removed, resource stays": {scene(nil, preserving, on("member1", isConfirmed), cluster("member1", readyCluster)), Outcome{}, "member1 Unknown Unknown Removing c0ffee: the resource stays on the cluster; its Work is being removed"},
+		"removal refused":         {scene(nil, on("member1", terminating(now)), cluster("member1", readyCluster)), Outcome{Failures: map[string]error{"member1": errors.New("denied")}}, "member1 Unknown Unknown WriteFailed : denied"},
+		"removal out of reach":    {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", Cluster{Exists: true, Message: "ClusterNotReachable: down"})), Outcome{}, "member1 Unknown Unknown RemovalBlocked : the resource is removed when Karmada reaches the cluster again: ClusterNotReachable: down"},
+	})
 }
 
 func TestConditions(t *testing.T) {

@@ -58,9 +58,52 @@ func TestKeysOfDependenciesCanBeReadBack(t *testing.T) {
 	}
 }
 
+// sharedSteps are changes to what two objects require, and what is then asked for.
+var sharedSteps = []struct {
+	who  Requirer
+	what Requirement
+	want string
+}{
+	{first, Requirement{Unknown: true}, "none"},
+	{first, Requirement{Dependencies: []types.NamespacedName{settingsKey}, Clusters: map[string]bool{"member1": true, "member2": true}}, "1: member1 Abort suspended, member2 Abort suspended"},
+	{second, overwriting, "2: member1 Abort suspended, member2 Overwrite preserved, member3 Overwrite preserved"},
+	{first, Requirement{Unknown: true}, "2: member1 Abort suspended, member2 Overwrite preserved, member3 Overwrite preserved"},
+	{first, Requirement{Clusters: map[string]bool{"member1": true}}, "3: member2 Overwrite preserved, member3 Overwrite preserved"},
+}
+
+var overwriting = Requirement{
+	Dependencies: []types.NamespacedName{settingsKey}, Clusters: map[string]bool{"member2": false, "member3": false},
+	Preserve: true, Resolution: propagationv1alpha1.ConflictOverwrite,
+}
+
+// sharedSettings tells in words to which clusters the ConfigMap settings goes.
+func sharedSettings(required *Requirements) string {
+	object := required.Object(settingsKey)
+	if object == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%d: %s", object.Generation, asked(object))
+}
+
 // TestRequirementsAreShared: a dependency goes to the clusters of all who require
 // it, is suspended where all of them are, and is withdrawn with the last of them.
 func TestRequirementsAreShared(t *testing.T) {
+	required := NewRequirements()
+	for i, step := range sharedSteps {
+		required.Set(step.who, step.what)
+		if got := sharedSettings(required); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+	required.Release(second, nil)
+	if got := sharedSettings(required); got != "none" {
+		t.Errorf("required still: %s", got)
+	}
+}
+
+// TestRequirementsWake: a change wakes whom it concerns, and nothing else wakes
+// anybody.
+func TestRequirementsWake(t *testing.T) {
 	woken := []string{}
 	required := NewRequirements()
 	for _, kind := range []string{render.DependencyKind, "DirectPropagation"} {
@@ -73,42 +116,19 @@ func TestRequirementsAreShared(t *testing.T) {
 		}
 		woken = nil
 	}
-	told := func() string {
-		object := required.Object(settingsKey)
-		if object == nil {
-			return "none"
-		}
-		return fmt.Sprintf("%d: %s", object.Generation, asked(object))
-	}
-	steps := []struct {
-		who  Requirer
-		what Requirement
-		want string
-	}{
-		{first, Requirement{Unknown: true}, "none"},
-		{first, Requirement{Dependencies: []types.NamespacedName{settingsKey}, Clusters: map[string]bool{"member1": true, "member2": true}}, "1: member1 Abort suspended, member2 Abort suspended"},
-		{second, Requirement{Dependencies: []types.NamespacedName{settingsKey}, Clusters: map[string]bool{"member2": false, "member3": false}, Preserve: true, Resolution: propagationv1alpha1.ConflictOverwrite}, "2: member1 Abort suspended, member2 Overwrite preserved, member3 Overwrite preserved"},
-		{first, Requirement{Unknown: true}, "2: member1 Abort suspended, member2 Overwrite preserved, member3 Overwrite preserved"},
-		{first, Requirement{Clusters: map[string]bool{"member1": true}}, "3: member2 Overwrite preserved, member3 Overwrite preserved"},
-	}
-	for i, step := range steps {
+	for _, step := range sharedSteps {
 		required.Set(step.who, step.what)
-		if got := told(); got != step.want {
-			t.Errorf("step %d: %s, want %s", i, got, step.want)
-		}
 	}
 	expect("all steps", "Dependency v1/ConfigMap/settings")
-	required.Set(second, steps[2].what)
+	required.Set(second, overwriting)
 	expect("nothing is new")
-	required.Report(settingsKey, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To[int64](3)}, nil)
+	status := &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To[int64](3)}
+	required.Report(settingsKey, status, nil)
 	expect("a report", "DirectPropagation second")
-	required.Report(settingsKey, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To[int64](3)}, nil)
+	required.Report(settingsKey, status.DeepCopy(), nil)
 	expect("the same report")
 	required.Release(second, nil)
 	expect("the last one goes", "Dependency v1/ConfigMap/settings")
-	if got := told(); got != "none" {
-		t.Errorf("required still: %s", got)
-	}
 }
 
 // asked is what requirers ask for, by cluster.
@@ -256,7 +276,7 @@ func TestTheLastWordCounts(t *testing.T) {
 	required.Set(second, needs(false, "b"))
 	required.Set(first, needs(true, "b"))
 	if !keptAfter(required, "a", false) {
-		t.Error("a cluster that leaves is not let go as was asked for")
+		t.Error("a cluster that leaves does not keep the resource as was asked for")
 	}
 	required.Release(second, ptr.To(false))
 	if keptAfter(required, "c", false) || !keptAfter(required, "c", true) {

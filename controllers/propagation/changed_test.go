@@ -33,6 +33,34 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
+// meddler changes every Work of member1 on its way to the API server, as a webhook
+// does, until it is told to stop.
+type meddler struct {
+	change func(*workv1alpha1.Work)
+	stops  bool
+}
+
+func (m *meddler) meddle(object client.Object) {
+	if work, ok := object.(*workv1alpha1.Work); ok && !m.stops && work.Namespace == "karmada-es-member1" {
+		m.change(work)
+	}
+}
+
+// between puts the meddler between the controller and the API server.
+func (m *meddler) between(b *bench) {
+	inner, _ := b.Client.(client.WithWatch)
+	b.Client = interceptor.NewClient(inner, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			m.meddle(object)
+			return c.Create(ctx, object, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			m.meddle(object)
+			return c.Update(ctx, object, options...)
+		},
+	})
+}
+
 // TestWebhookThatChangesWorks: a Work that a webhook changes with every write is
 // written only once in a while, not all the time, and the row says why.
 func TestWebhookThatChangesWorks(t *testing.T) {
@@ -48,24 +76,9 @@ func TestWebhookThatChangesWorks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, passive, meddles := newBench(t, aShop()...), clocktesting.NewFakePassiveClock(time.Now()), true
+			b, passive, webhook := newBench(t, aShop()...), clocktesting.NewFakePassiveClock(time.Now()), &meddler{change: change}
 			b.Clock = passive
-			meddle := func(object client.Object) {
-				if work, ok := object.(*workv1alpha1.Work); ok && meddles && work.Namespace == "karmada-es-member1" {
-					change(work)
-				}
-			}
-			inner, _ := b.Client.(client.WithWatch)
-			b.Client = interceptor.NewClient(inner, interceptor.Funcs{
-				Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-					meddle(object)
-					return c.Create(ctx, object, options...)
-				},
-				Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-					meddle(object)
-					return c.Update(ctx, object, options...)
-				},
-			})
+			webhook.between(b)
 			for range 10 {
 				if err := b.reconcile(t); err != nil {
 					t.Fatal(err)
@@ -80,7 +93,7 @@ func TestWebhookThatChangesWorks(t *testing.T) {
 			if worst.Name != "member1" || worst.Reason != propagationv1alpha1.ReasonWriteFailed || worst.Message != decide.ErrChanged.Error() {
 				t.Errorf("%s: %s: %s", worst.Name, worst.Reason, worst.Message)
 			}
-			meddles = false
+			webhook.stops = true
 			passive.SetTime(passive.Now().Add(maxSetbackDelay))
 			b.settle(t)
 			b.confirm(t)

@@ -264,33 +264,37 @@ func TestEmptiedWorkOfNamespace(t *testing.T) {
 	}
 }
 
+// foreignWorks are the labels and annotations of Works that others hold, and how a
+// row names the holder.
+var foreignWorks = map[string]struct {
+	labels, annotations map[string]string
+	holder              string
+}{
+	"a policy's": {
+		map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x"},
+		map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotationKey: "shop", workv1alpha2.ResourceBindingNameAnnotationKey: "web-deployment"},
+		"ResourceBinding shop/web-deployment",
+	},
+	"Karmada's own": {nil, nil, "Karmada or another controller"},
+	"ours, with the label of a quota of Karmada": {
+		map[string]string{propagationv1alpha1.OwnerUIDLabel: "ours", "federatedresourcequota.karmada.io/name": "x"}, nil, "Karmada or another controller",
+	},
+	"another DirectPropagation's": {
+		map[string]string{propagationv1alpha1.OwnerUIDLabel: "theirs"},
+		map[string]string{propagationv1alpha1.OwnerKindAnnotation: "DirectPropagation", propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: "other"},
+		"DirectPropagation shop/other",
+	},
+	"ours, taken over by a policy": {
+		map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x", propagationv1alpha1.OwnerUIDLabel: "ours"},
+		map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotationKey: "shop", workv1alpha2.ResourceBindingNameAnnotationKey: "web-deployment"},
+		"ResourceBinding shop/web-deployment",
+	},
+}
+
 // TestForeignWorksAreNotTouched: a Work of the same name that belongs to somebody
 // else is neither written nor deleted, whatever happens to ours.
 func TestForeignWorksAreNotTouched(t *testing.T) {
-	for name, tc := range map[string]struct {
-		labels, annotations map[string]string
-		holder              string
-	}{
-		"a policy's": {
-			map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x"},
-			map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotationKey: "shop", workv1alpha2.ResourceBindingNameAnnotationKey: "web-deployment"},
-			"ResourceBinding shop/web-deployment",
-		},
-		"Karmada's own": {nil, nil, "Karmada or another controller"},
-		"ours, with the label of a quota of Karmada": {
-			map[string]string{propagationv1alpha1.OwnerUIDLabel: "ours", "federatedresourcequota.karmada.io/name": "x"}, nil, "Karmada or another controller",
-		},
-		"another DirectPropagation's": {
-			map[string]string{propagationv1alpha1.OwnerUIDLabel: "theirs"},
-			map[string]string{propagationv1alpha1.OwnerKindAnnotation: "DirectPropagation", propagationv1alpha1.OwnerNamespaceAnnotation: "shop", propagationv1alpha1.OwnerNameAnnotation: "other"},
-			"DirectPropagation shop/other",
-		},
-		"ours, taken over by a policy": {
-			map[string]string{workv1alpha2.ResourceBindingPermanentIDLabel: "x", propagationv1alpha1.OwnerUIDLabel: "ours"},
-			map[string]string{workv1alpha2.ResourceBindingNamespaceAnnotationKey: "shop", workv1alpha2.ResourceBindingNameAnnotationKey: "web-deployment"},
-			"ResourceBinding shop/web-deployment",
-		},
-	} {
+	for name, tc := range foreignWorks {
 		t.Run(name, func(t *testing.T) {
 			foreign := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "karmada-es-member1", Name: "web-56d6c779bb", UID: "foreign", Labels: tc.labels, Annotations: tc.annotations,

@@ -19,7 +19,9 @@ package propagation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +95,7 @@ func journey(t *testing.T, verbosity int) map[string][]string {
 		}
 		return nil
 	}
-	look("changed, member2 refused")
+	look(changeChapter)
 	b.refuse = nil
 	if err := b.server.Delete(t.Context(), webPropagation()); err != nil {
 		t.Fatal(err)
@@ -117,46 +119,29 @@ func words(lines []string, all ...string) int {
 	return count
 }
 
+// tells checks how many lines of a chapter contain all of some words.
+func tells(t *testing.T, told map[string][]string, want int, chapter string, all ...string) {
+	t.Helper()
+	all = append(all, `"object"="DirectPropagation shop/web"`)
+	if got := words(told[chapter], all...); got != want {
+		t.Errorf("%s: %d lines with %q, want %d:\n%s", chapter, got, all, want, strings.Join(told[chapter], "\n"))
+	}
+}
+
+const changeChapter = "changed, member2 refused"
+
 // TestLogTellsTheStory: the log tells an operator what happens: at verbosity 0 the
 // state of objects and each failure once, at 2 also each write, at 4 also what each
 // reconcile plans.
 func TestLogTellsTheStory(t *testing.T) {
-	const object = `"object"="DirectPropagation shop/web"`
-	ready := func(status, reason string) string {
-		return fmt.Sprintf(`"ready"=%q "reason"=%q`, status, reason)
-	}
-	for verbosity, extra := range map[int]struct{ writes, plans bool }{0: {}, 2: {writes: true}, 4: {writes: true, plans: true}} {
+	for verbosity, lines := range map[int]struct{ writes, plans int }{0: {}, 2: {writes: 1}, 4: {writes: 1, plans: 1}} {
 		t.Run(fmt.Sprintf("-v=%d", verbosity), func(t *testing.T) {
 			told := journey(t, verbosity)
-			all := []string{}
-			for _, chapter := range []string{"created", "confirmed", "changed, member2 refused", "deleted"} {
-				all = append(all, told[chapter]...)
-			}
-			count := func(want int, chapter string, all ...string) {
-				t.Helper()
-				if got := words(told[chapter], all...); got != want {
-					t.Errorf("%s: %d lines with %q, want %d:\n%s", chapter, got, all, want, strings.Join(told[chapter], "\n"))
-				}
-			}
-			times := func(is bool, count int) int {
-				if is {
-					return count
-				}
-				return 0
-			}
-			count(1, "created", object, "Ready changed", ready("False", propagationv1alpha1.ReasonApplying))
-			count(1, "confirmed", object, "Ready changed", ready("True", propagationv1alpha1.ReasonPropagated))
-			count(1, "changed, member2 refused", object, "refuses a write", "denied by a webhook", `"cluster"="member2"`, `"reason"="WriteFailed"`)
-			count(1, "changed, member2 refused", object, "Ready changed", ready("False", propagationv1alpha1.ReasonWriteFailed))
-			count(1, "deleted", object, "Ready changed", ready("False", propagationv1alpha1.ReasonDeleting))
-
-			count(times(extra.writes, 2), "created", object, `"operation"="create"`, `"work"="karmada-es-member`, `"revision"="REVISION"`, `"reason"="WorkMissing"`)
-			count(times(extra.writes, 1), "changed, member2 refused", object, `"operation"="reset"`, `"cluster"="member1"`, `"reason"="RevisionDiffers"`)
-			count(times(extra.writes, 1), "changed, member2 refused", object, `"operation"="update"`, `"cluster"="member1"`, `"reason"="RevisionDiffers"`)
-			count(times(extra.writes, 2), "deleted", object, `"operation"="delete"`, `"reason"="ObjectDeleted"`)
-
-			count(times(extra.plans, 1), "created", object, "Planned", "create member1 (WorkMissing)", "create member2 (WorkMissing)")
-			if planned := words(all, "Planned"); extra.plans != (planned > 5) {
+			tellsStates(t, told)
+			tellsWrites(t, told, lines.writes)
+			tells(t, told, lines.plans, "created", "Planned", "create member1 (WorkMissing)", "create member2 (WorkMissing)")
+			all := slices.Concat(slices.Collect(maps.Values(told))...)
+			if planned := words(all, "Planned"); (lines.plans > 0) != (planned > 5) {
 				t.Errorf("%d plans", planned)
 			}
 			if count := words(all, "nginx"); count > 0 {
@@ -167,6 +152,28 @@ func TestLogTellsTheStory(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tellsStates checks the lines on each change of Ready and on each failure.
+func tellsStates(t *testing.T, told map[string][]string) {
+	t.Helper()
+	ready := func(status, reason string) string {
+		return fmt.Sprintf(`"ready"=%q "reason"=%q`, status, reason)
+	}
+	tells(t, told, 1, "created", "Ready changed", ready("False", propagationv1alpha1.ReasonApplying))
+	tells(t, told, 1, "confirmed", "Ready changed", ready("True", propagationv1alpha1.ReasonPropagated))
+	tells(t, told, 1, changeChapter, "refuses a write", "denied by a webhook", `"cluster"="member2"`, `"reason"="WriteFailed"`)
+	tells(t, told, 1, changeChapter, "Ready changed", ready("False", propagationv1alpha1.ReasonWriteFailed))
+	tells(t, told, 1, "deleted", "Ready changed", ready("False", propagationv1alpha1.ReasonDeleting))
+}
+
+// tellsWrites checks the lines on each write to a Work: so many for each write.
+func tellsWrites(t *testing.T, told map[string][]string, each int) {
+	t.Helper()
+	tells(t, told, 2*each, "created", `"operation"="create"`, `"work"="karmada-es-member`, `"revision"="REVISION"`, `"reason"="WorkMissing"`)
+	tells(t, told, each, changeChapter, `"operation"="reset"`, `"cluster"="member1"`, `"reason"="RevisionDiffers"`)
+	tells(t, told, each, changeChapter, `"operation"="update"`, `"cluster"="member1"`, `"reason"="RevisionDiffers"`)
+	tells(t, told, 2*each, "deleted", `"operation"="delete"`, `"reason"="ObjectDeleted"`)
 }
 
 // TestErrorsAreLoggedOnce: an error that persists is logged once, and retried

@@ -353,49 +353,61 @@ func TestManyDeniedClustersAreReviewedSlowly(t *testing.T) {
 	}
 }
 
+// needsSettings is what an object requires that acts for an account.
+func needsSettings(account types.NamespacedName, clusters ...string) dependency.Requirement {
+	wanted := map[string]bool{}
+	for _, cluster := range clusters {
+		wanted[cluster] = false
+	}
+	return dependency.Requirement{Dependencies: []types.NamespacedName{settings}, Clusters: wanted, Account: account}
+}
+
+const (
+	alice = "system:serviceaccount:shop:alice: "
+	bob   = "system:serviceaccount:shop:bob: "
+)
+
+var (
+	noAccount = types.NamespacedName{}
+	ofAlice   = types.NamespacedName{Namespace: "shop", Name: "alice"}
+	ofBob     = types.NamespacedName{Namespace: "shop", Name: "bob"}
+)
+
+// vouchersCases are what two objects require, the rights of their accounts, and whose
+// rights are missing on which cluster.
+var vouchersCases = map[string]struct {
+	first, second dependency.Requirement
+	rights        []string
+	want          map[string]string
+}{
+	"nobody has an account": {
+		first: needsSettings(noAccount, "a"), second: needsSettings(noAccount, "b"),
+	},
+	"one has none, which is enough on its own clusters": {
+		first: needsSettings(noAccount, "a"), second: needsSettings(ofBob, "a", "b"),
+		want: map[string]string{"b": "ServiceAccount shop/bob"},
+	},
+	"each for its own clusters": {
+		first: needsSettings(ofAlice, "a"), second: needsSettings(ofBob, "b"),
+		rights: []string{alice + "get configmaps. shop/settings", alice + "propagate clusters.cluster.karmada.io"},
+		want:   map[string]string{"b": "ServiceAccount shop/bob"},
+	},
+	"one may get it, the other may propagate": {
+		first: needsSettings(ofAlice, "a"), second: needsSettings(ofBob, "a"),
+		rights: []string{alice + "get configmaps. shop/settings", bob + "propagate clusters.cluster.karmada.io"},
+		want:   map[string]string{"a": "ServiceAccount shop/alice"},
+	},
+	"the second may": {
+		first: needsSettings(ofAlice, "a"), second: needsSettings(ofBob, "a"),
+		rights: []string{bob + "get configmaps. shop/settings", bob + "propagate clusters.cluster.karmada.io"},
+	},
+}
+
 // TestVouchersOfADependency: on each cluster, one account of the objects that
 // require the dependency is enough, and an object without an account may do
 // everything.
 func TestVouchersOfADependency(t *testing.T) {
-	account := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
-	needs := func(who types.NamespacedName, clusters ...string) dependency.Requirement {
-		wanted := map[string]bool{}
-		for _, cluster := range clusters {
-			wanted[cluster] = false
-		}
-		return dependency.Requirement{Dependencies: []types.NamespacedName{settings}, Clusters: wanted, Account: who}
-	}
-	const (
-		alice = "system:serviceaccount:shop:alice: "
-		bob   = "system:serviceaccount:shop:bob: "
-	)
-	for name, tc := range map[string]struct {
-		first, second dependency.Requirement
-		rights        []string
-		want          map[string]string
-	}{
-		"nobody has an account": {
-			first: needs(types.NamespacedName{}, "a"), second: needs(types.NamespacedName{}, "b"),
-		},
-		"one has none, which is enough on its own clusters": {
-			first: needs(types.NamespacedName{}, "a"), second: needs(account("bob"), "a", "b"),
-			want: map[string]string{"b": "ServiceAccount shop/bob"},
-		},
-		"each for its own clusters": {
-			first: needs(account("alice"), "a"), second: needs(account("bob"), "b"),
-			rights: []string{alice + "get configmaps. shop/settings", alice + "propagate clusters.cluster.karmada.io"},
-			want:   map[string]string{"b": "ServiceAccount shop/bob"},
-		},
-		"one may get it, the other may propagate": {
-			first: needs(account("alice"), "a"), second: needs(account("bob"), "a"),
-			rights: []string{alice + "get configmaps. shop/settings", bob + "propagate clusters.cluster.karmada.io"},
-			want:   map[string]string{"a": "ServiceAccount shop/alice"},
-		},
-		"the second may": {
-			first: needs(account("alice"), "a"), second: needs(account("bob"), "a"),
-			rights: []string{bob + "get configmaps. shop/settings", bob + "propagate clusters.cluster.karmada.io"},
-		},
-	} {
+	for name, tc := range vouchersCases {
 		t.Run(name, func(t *testing.T) {
 			b := newTenancy(t, tc.rights...)
 			b.Kind = render.DependencyKind

@@ -17,14 +17,11 @@ limitations under the License.
 package propagation
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -33,10 +30,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -163,55 +158,58 @@ func TestOneClusterDiffers(t *testing.T) {
 	}
 }
 
-// TestOverridePolicies: policies apply before the overriders of the spec, are
-// recorded on the Work, and are undone when they are deleted.
-func TestOverridePolicies(t *testing.T) {
-	policy := &policyv1alpha1.OverridePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: "mirror", UID: "policy"}}
-	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{
-		TargetCluster: &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"site": "far"}}},
-		Overriders:    registry(),
-	}}
-	b := newBench(t, append(aShop(), policy)...)
-	b.settle(t)
-	if got := imageOf(t, b.manifestOn(t, "member1")); got != "nginx:1" {
-		t.Errorf("image on a cluster that the policy does not select = %s", got)
-	}
-	b.confirm(t)
-
-	// A new label on a Cluster changes no object.
-	cluster := memberCluster("member1")
+// relabel replaces the labels of a Cluster. That changes no object.
+func (b *bench) relabel(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	cluster := memberCluster(name)
 	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 		t.Fatal(err)
 	}
-	cluster.Labels = map[string]string{"site": "far"}
+	cluster.Labels = labels
 	if err := b.server.Update(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
-	b.settle(t)
-	if got, want := imageOf(t, b.manifestOn(t, "member1")), "mirror.example.org/nginx:1"; got != want {
-		t.Errorf("image = %s, want %s", got, want)
+}
+
+// imageIs checks which image a cluster gets.
+func (b *bench) imageIs(t *testing.T, cluster, want string) {
+	t.Helper()
+	if got := imageOf(t, b.manifestOn(t, cluster)); got != want {
+		t.Errorf("image on %s = %s, want %s", cluster, got, want)
 	}
+}
+
+// TestOverridePolicies: policies apply before the overriders of the spec, are
+// recorded on the Work, and are undone when they are deleted.
+func TestOverridePolicies(t *testing.T) {
+	policy := farPolicy(web.Namespace)
+	b := newBench(t, append(aShop(), policy)...)
+	b.settle(t)
+	b.imageIs(t, "member1", "nginx:1")
+	b.confirm(t)
+
+	b.relabel(t, "member1", map[string]string{"site": "far"})
+	b.settle(t)
+	b.imageIs(t, "member1", "mirror.example.org/nginx:1")
 	if record := b.workOn(t, "member1").Annotations[util.AppliedOverrides]; !strings.Contains(record, `"policyName":"mirror"`) {
 		t.Errorf("recorded: %q", record)
 	}
+
+	// The spec has the last word.
 	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
 		spec.Clusters[0].Overriders = &policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
 			Component: policyv1alpha1.Registry, Operator: policyv1alpha1.OverriderOpReplace, Value: "local.example.org",
 		}}}
 	})
 	b.settle(t)
-	if got, want := imageOf(t, b.manifestOn(t, "member1")), "local.example.org/nginx:1"; got != want {
-		t.Errorf("image = %s, want %s: the spec has the last word", got, want)
-	}
+	b.imageIs(t, "member1", "local.example.org/nginx:1")
 
 	if err := b.server.Delete(t.Context(), policy); err != nil {
 		t.Fatal(err)
 	}
 	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Overriders = nil })
 	b.settle(t)
-	if got := imageOf(t, b.manifestOn(t, "member1")); got != "nginx:1" {
-		t.Errorf("image = %s after the policy was deleted", got)
-	}
+	b.imageIs(t, "member1", "nginx:1")
 	if record, found := b.workOn(t, "member1").Annotations[util.AppliedOverrides]; found {
 		t.Errorf("still recorded: %q", record)
 	}
@@ -261,8 +259,33 @@ func TestOverridesThatFail(t *testing.T) {
 	}
 }
 
-// TestSelector: the labels of clusters decide which ones are selected.
-func TestSelector(t *testing.T) {
+// worksAreOn checks which clusters have a Work that stays.
+func (b *bench) worksAreOn(t *testing.T, want ...string) {
+	t.Helper()
+	names := []string{}
+	for _, work := range b.works(t) {
+		if work.DeletionTimestamp == nil {
+			names = append(names, render.ClusterOf(work.Namespace))
+		}
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, want) {
+		t.Errorf("Works on %v, want %v", names, want)
+	}
+}
+
+// readyIs checks the condition Ready.
+func (b *bench) readyIs(t *testing.T, status metav1.ConditionStatus, reason, message string) {
+	t.Helper()
+	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
+	if ready.Status != status || ready.Reason != reason || !strings.Contains(ready.Message, message) {
+		t.Errorf("Ready: %s, %s: %s; want %s, %s: %s", ready.Status, ready.Reason, ready.Message, status, reason, message)
+	}
+}
+
+// selecting is a shop whose object names member1 and selects member3.
+func selecting(t *testing.T) *bench {
+	t.Helper()
 	object := webPropagation()
 	object.Spec.Clusters = object.Spec.Clusters[:1]
 	object.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "far"}}
@@ -270,153 +293,43 @@ func TestSelector(t *testing.T) {
 	far.Labels = map[string]string{"site": "far"}
 	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"), far)
 	b.settle(t)
-	clusters := func() string {
-		names := []string{}
-		for _, work := range b.works(t) {
-			if work.DeletionTimestamp == nil {
-				names = append(names, render.ClusterOf(work.Namespace))
-			}
-		}
-		slices.Sort(names)
-		return strings.Join(names, " ")
-	}
-	if got := clusters(); got != "member1 member3" {
-		t.Fatalf("Works on %s", got)
-	}
-	b.confirm(t)
+	b.worksAreOn(t, "member1", "member3")
+	return b
+}
 
+// TestSelector: the labels of clusters decide which ones are selected.
+func TestSelector(t *testing.T) {
+	b := selecting(t)
+	b.confirm(t)
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
+		spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "nowhere"}}
+	})
+	b.settle(t)
+	b.worksAreOn(t, "member1")
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters = nil })
+	b.settle(t)
+	b.worksAreOn(t)
+	b.dropFinalizers(t)
+	b.settle(t)
+	b.readyIs(t, metav1.ConditionFalse, propagationv1alpha1.ReasonNoClusterSelected, "")
+}
+
+// TestInvalidSelector: a selector that cannot be evaluated withdraws nothing and is
+// not retried. Once it is correct, clusters are selected again.
+func TestInvalidSelector(t *testing.T) {
+	b := selecting(t)
+	b.confirm(t)
 	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
 		spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: "Near"}}
 	})
 	if err := b.reconcile(t); !errors.Is(err, reconcile.TerminalError(nil)) {
 		t.Errorf("a mistake of the user is retried: %v", err)
 	}
-	if got := clusters(); got != "member1 member3" {
-		t.Errorf("Works on %s: an invalid selector must withdraw nothing", got)
-	}
-	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
-	if ready.Reason != propagationv1alpha1.ReasonClusterSelectorInvalid || !strings.Contains(ready.Message, `spec.clusterSelector: "Near" is not a valid label selector operator`) {
-		t.Errorf("Ready: %s: %s", ready.Reason, ready.Message)
-	}
-
+	b.worksAreOn(t, "member1", "member3")
+	b.readyIs(t, metav1.ConditionFalse, propagationv1alpha1.ReasonClusterSelectorInvalid, `spec.clusterSelector: "Near" is not a valid label selector operator`)
 	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
 		spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "nowhere"}}
 	})
 	b.settle(t)
-	if got := clusters(); got != "member1" {
-		t.Errorf("Works on %s", got)
-	}
-	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters = nil })
-	b.settle(t)
-	if got := clusters(); got != "" {
-		t.Errorf("Works on %s", got)
-	}
-	b.dropFinalizers(t)
-	b.settle(t)
-	ready = meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
-	if ready.Reason != propagationv1alpha1.ReasonNoClusterSelected || ready.Status != metav1.ConditionFalse {
-		t.Errorf("Ready: %s %s: %s", ready.Status, ready.Reason, ready.Message)
-	}
-}
-
-// TestTemplateStatus: what clusters report is aggregated onto the resource. That
-// takes one write per change, and none if nothing changes.
-func TestTemplateStatus(t *testing.T) {
-	b := newBench(t, aShop()...)
-	b.settle(t)
-	b.confirm(t)
-	for _, work := range b.works(t) {
-		work.Status.ManifestStatuses[0].Status = &runtime.RawExtension{Raw: []byte(
-			`{"replicas":2,"readyReplicas":2,"updatedReplicas":2,"availableReplicas":2,"observedGeneration":7,"generation":7,"resourceTemplateGeneration":0}`)}
-		if err := b.server.Status().Update(t.Context(), &work); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b.writes = nil
-	b.settle(t)
-	deployment := &appsv1.Deployment{}
-	if err := b.server.Get(t.Context(), web, deployment); err != nil {
-		t.Fatal(err)
-	}
-	if status := deployment.Status; status.ReadyReplicas != 4 || status.AvailableReplicas != 4 || status.Replicas != 4 {
-		t.Errorf("status: %+v, want 4 replicas", status)
-	}
-	b.writes = nil
-	b.settle(t)
-	b.memories.of(web).aggregation = aggregation{}
-	b.memories.of(web).forgetResource()
-	b.settle(t)
-	if len(b.writes) > 0 {
-		t.Errorf("idle and after a restart: %v", b.writes)
-	}
-
-	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.AggregateStatus = ptr.To(false) })
-	deployment.Status = appsv1.DeploymentStatus{}
-	if err := b.server.Status().Update(t.Context(), deployment); err != nil {
-		t.Fatal(err)
-	}
-	b.settle(t)
-	if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != 0 {
-		t.Errorf("written although it is switched off: %+v, %v", deployment.Status, err)
-	}
-}
-
-// TestLargeStatusIsReadOnce: a status that is too large for the cache is read only
-// when it has changed and may be written.
-func TestLargeStatusIsReadOnce(t *testing.T) {
-	b := newBench(t, aShop()...)
-	passive := clocktesting.NewFakePassiveClock(time.Now())
-	b.Clock = passive
-	b.settle(t)
-	b.confirm(t)
-	reads := 0
-	b.Live = interceptor.NewClient(b.server, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if _, isWork := object.(*workv1alpha1.Work); isWork {
-				reads++
-			}
-			return c.Get(ctx, key, object, options...)
-		},
-	})
-	report := func(cluster string, replicas int) {
-		work := b.workOn(t, cluster)
-		work.Status.ManifestStatuses[0].Status = &runtime.RawExtension{Raw: fmt.Appendf(nil,
-			`{"replicas":%[1]d,"readyReplicas":%[1]d,"resourceTemplateGeneration":0,"conditions":[{"type":"Large","message":%[2]q}]}`, replicas, strings.Repeat("x", 4<<10))}
-		if err := b.server.Status().Update(t.Context(), work); err != nil {
-			t.Fatal(err)
-		}
-	}
-	replicasAre := func(want int32) {
-		t.Helper()
-		deployment := &appsv1.Deployment{}
-		if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != want {
-			t.Errorf("%d replicas, want %d: %v", deployment.Status.Replicas, want, err)
-		}
-	}
-	report("member1", 2)
-	report("member2", 3)
-	b.settle(t)
-	replicasAre(5)
-	reads = 0
-	for range 3 {
-		b.settle(t)
-	}
-	if reads > 0 {
-		t.Errorf("nothing has changed: %d reads", reads)
-	}
-	report("member2", 4)
-	for range 3 {
-		if err := b.reconcile(t); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if reads > 0 {
-		t.Errorf("too early to write: %d reads", reads)
-	}
-	passive.SetTime(passive.Now().Add(statusInterval))
-	b.settle(t)
-	replicasAre(6)
-	if reads != 2 {
-		t.Errorf("%d reads, want one for each cluster", reads)
-	}
+	b.worksAreOn(t, "member1")
 }

@@ -88,52 +88,56 @@ func TestStatusWritesAreBatched(t *testing.T) {
 	}
 }
 
+// available has every cluster report how many of 100 replicas are available.
+func (b *bench) available(t *testing.T, count int) {
+	t.Helper()
+	for _, work := range b.works(t) {
+		work.Status.ManifestStatuses[0] = workv1alpha1.ManifestStatus{
+			Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Kind: "Deployment"}, Health: workv1alpha1.ResourceUnhealthy,
+			Status: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"replicas":100,"updatedReplicas":100,"availableReplicas":%d}`, count)},
+		}
+		if err := b.server.Status().Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestDetailIsWrittenRarely: replicas become available one by one. The row counts
 // them, but keeps its transition time and is not written each time.
 func TestDetailIsWrittenRarely(t *testing.T) {
-	b := newBench(t, aShop()...)
+	b, clock := newBench(t, aShop()...), clocktesting.NewFakePassiveClock(time.Now())
 	b.settle(t)
 	b.confirm(t)
-	available := func(count int) {
-		t.Helper()
-		for _, work := range b.works(t) {
-			work.Status.ManifestStatuses[0] = workv1alpha1.ManifestStatus{
-				Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Kind: "Deployment"}, Health: workv1alpha1.ResourceUnhealthy,
-				Status: &runtime.RawExtension{Raw: fmt.Appendf(nil, `{"replicas":100,"updatedReplicas":100,"availableReplicas":%d}`, count)},
-			}
-			if err := b.server.Status().Update(t.Context(), &work); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	clock := clocktesting.NewFakePassiveClock(time.Now())
 	b.Clock = clock
-	available(0)
+	b.available(t, 0)
 	b.settle(t)
 	began := b.propagation(t).Status
 	b.memories.of(web).statusWritten = clock.Now()
 	b.writes = nil
 	const perSecond, seconds = 10, 9
 	for step := range perSecond * seconds {
-		available(step + 1)
+		b.available(t, step+1)
 		if err := b.reconcile(t); err != nil {
 			t.Fatal(err)
 		}
 		clock.SetTime(clock.Now().Add(time.Second / perSecond))
 	}
-	statusWrites := func() (count int) {
-		for _, write := range b.writes {
-			if write == "update status of DirectPropagation shop/web" {
-				count++
-			}
-		}
-		return count
-	}
-	if got, want := statusWrites(), seconds/int(detailInterval/time.Second); got != want {
+	if got, want := words(b.writes, statusWrite), seconds/int(detailInterval/time.Second); got != want {
 		t.Errorf("%d changes in %d s: %d writes of the status, want %d", perSecond*seconds, seconds, got, want)
 	}
 	clock.SetTime(clock.Now().Add(detailInterval))
 	b.settle(t)
+	b.countsReplicas(t, began)
+	b.confirm(t)
+	if err := b.reconcile(t); err != nil || words(b.writes, statusWrite) != 1 {
+		t.Errorf("healthy: %v written, %v; want the status immediately", b.writes, err)
+	}
+}
+
+// countsReplicas checks that the status counts 90 available replicas, with the
+// transition times of an earlier status.
+func (b *bench) countsReplicas(t *testing.T, began propagationv1alpha1.PropagationStatus) {
+	t.Helper()
 	row := b.rowOf(t, "member1")
 	if want := "the cluster runs the current revision and reports it not healthy: 90 of 100 replicas available"; row.Message != want {
 		t.Errorf("message %q, want %q", row.Message, want)
@@ -142,12 +146,9 @@ func TestDetailIsWrittenRarely(t *testing.T) {
 		t.Errorf("the row has lastTransitionTime %s, want %s", row.LastTransitionTime, began.Clusters[0].LastTransitionTime)
 	}
 	ready := meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady)
-	if !strings.HasSuffix(ready.Message, "90 of 100 replicas available") || !ready.LastTransitionTime.Equal(&meta.FindStatusCondition(began.Conditions, propagationv1alpha1.ConditionReady).LastTransitionTime) {
-		t.Errorf("Ready is %+v, was %+v", ready, began.Conditions)
-	}
-	b.confirm(t)
-	if err := b.reconcile(t); err != nil || statusWrites() != 1 {
-		t.Errorf("healthy: %v written, %v; want the status immediately", b.writes, err)
+	before := meta.FindStatusCondition(began.Conditions, propagationv1alpha1.ConditionReady)
+	if !strings.HasSuffix(ready.Message, "90 of 100 replicas available") || !ready.LastTransitionTime.Equal(&before.LastTransitionTime) {
+		t.Errorf("Ready is %+v, was %+v", ready, before)
 	}
 }
 

@@ -19,15 +19,22 @@ package propagation
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -102,5 +109,118 @@ func TestEndOfTheProcessIsNoEvent(t *testing.T) {
 	}
 	if b.reportOnTemplate(t.Context(), object, observed); len(b.events.Events) != 1 {
 		t.Errorf("%d Events report a script that fails", len(b.events.Events))
+	}
+}
+
+// TestTemplateStatus: what clusters report is aggregated onto the resource. That
+// takes one write per change, and none if nothing changes.
+func TestTemplateStatus(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		work.Status.ManifestStatuses[0].Status = &runtime.RawExtension{Raw: []byte(
+			`{"replicas":2,"readyReplicas":2,"updatedReplicas":2,"availableReplicas":2,"observedGeneration":7,"generation":7,"resourceTemplateGeneration":0}`)}
+		if err := b.server.Status().Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.writes = nil
+	b.settle(t)
+	deployment := &appsv1.Deployment{}
+	if err := b.server.Get(t.Context(), web, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if status := deployment.Status; status.ReadyReplicas != 4 || status.AvailableReplicas != 4 || status.Replicas != 4 {
+		t.Errorf("status: %+v, want 4 replicas", status)
+	}
+	b.writes = nil
+	b.settle(t)
+	b.memories.of(web).aggregation = aggregation{}
+	b.memories.of(web).forgetResource()
+	b.settle(t)
+	if len(b.writes) > 0 {
+		t.Errorf("idle and after a restart: %v", b.writes)
+	}
+
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.AggregateStatus = ptr.To(false) })
+	deployment.Status = appsv1.DeploymentStatus{}
+	if err := b.server.Status().Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+	if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != 0 {
+		t.Errorf("written although it is switched off: %+v, %v", deployment.Status, err)
+	}
+}
+
+// countingWorks counts the reads of Works that bypass the cache.
+func countingWorks(b *bench) *int {
+	reads := 0
+	b.Live = interceptor.NewClient(b.server, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, isWork := object.(*workv1alpha1.Work); isWork {
+				reads++
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	return &reads
+}
+
+// reportLarge has a cluster report replicas, in a status that is too large for the
+// cache.
+func (b *bench) reportLarge(t *testing.T, cluster string, replicas int) {
+	t.Helper()
+	work := b.workOn(t, cluster)
+	work.Status.ManifestStatuses[0].Status = &runtime.RawExtension{Raw: fmt.Appendf(nil,
+		`{"replicas":%[1]d,"readyReplicas":%[1]d,"resourceTemplateGeneration":0,"conditions":[{"type":"Large","message":%[2]q}]}`, replicas, strings.Repeat("x", 4<<10))}
+	if err := b.server.Status().Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// templateReplicasAre checks the aggregated status of the resource.
+func (b *bench) templateReplicasAre(t *testing.T, want int32) {
+	t.Helper()
+	deployment := &appsv1.Deployment{}
+	if err := b.server.Get(t.Context(), web, deployment); err != nil || deployment.Status.Replicas != want {
+		t.Errorf("%d replicas, want %d: %v", deployment.Status.Replicas, want, err)
+	}
+}
+
+// TestLargeStatusIsReadOnce: a status that is too large for the cache is read only
+// when it has changed and may be written.
+func TestLargeStatusIsReadOnce(t *testing.T) {
+	b, passive := newBench(t, aShop()...), clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock = passive
+	b.settle(t)
+	b.confirm(t)
+	reads := countingWorks(b)
+	b.reportLarge(t, "member1", 2)
+	b.reportLarge(t, "member2", 3)
+	b.settle(t)
+	b.templateReplicasAre(t, 5)
+	*reads = 0
+	for range 3 {
+		b.settle(t)
+	}
+	if *reads > 0 {
+		t.Errorf("nothing has changed: %d reads", *reads)
+	}
+	b.reportLarge(t, "member2", 4)
+	for range 3 {
+		if err := b.reconcile(t); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *reads > 0 {
+		t.Errorf("too early to write: %d reads", *reads)
+	}
+	passive.SetTime(passive.Now().Add(statusInterval))
+	b.settle(t)
+	b.templateReplicasAre(t, 6)
+	if *reads != 2 {
+		t.Errorf("%d reads, want one for each cluster", *reads)
 	}
 }

@@ -115,9 +115,17 @@ func farPolicy(namespace string) *policyv1alpha1.OverridePolicy {
 	return policy
 }
 
-// TestClustersShareARendering: what is the same on many clusters is rendered once,
-// and a change to the labels of one cluster renders nothing for the others.
-func TestClustersShareARendering(t *testing.T) {
+// script lets a test answer for Karmada's interpreter.
+func (b *bench) script() *scripted {
+	interpreter := &scripted{}
+	interpreter.DefaultInterpreter = b.Interpreter.ResourceInterpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
+	b.Interpreter.ResourceInterpreter = interpreter
+	return interpreter
+}
+
+// thirtyClusters names 30 clusters with three numbers of replicas; a policy makes
+// every other one differ.
+func thirtyClusters() []client.Object {
 	object, objects := webPropagation(), []client.Object{webDeployment(), farPolicy(web.Namespace)}
 	object.Spec.Clusters = nil
 	for i := range 30 {
@@ -128,9 +136,14 @@ func TestClustersShareARendering(t *testing.T) {
 		objects = append(objects, member)
 		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: member.Name, Replicas: ptr.To[int32](int32(1 + i%3))})
 	}
-	b, interpreter, reads := newBench(t, append(objects, object)...), &scripted{}, 0
-	interpreter.DefaultInterpreter = b.Interpreter.ResourceInterpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
-	b.Interpreter.ResourceInterpreter = interpreter
+	return append(objects, object)
+}
+
+// TestClustersShareARendering: what is the same on many clusters is rendered once,
+// and a change to the labels of one cluster renders nothing for the others.
+func TestClustersShareARendering(t *testing.T) {
+	b, reads := newBench(t, thirtyClusters()...), 0
+	interpreter := b.script()
 	watched(t, b, &reads)
 	if err := b.reconcile(t); err != nil {
 		t.Fatal(err)
@@ -140,16 +153,10 @@ func TestClustersShareARendering(t *testing.T) {
 	if got := len(interpreter.revisions); got < 6 || got > 12 {
 		t.Errorf("%d renderings of 6 variants: %v", got, interpreter.revisions)
 	}
-	if got := imageOf(t, b.manifestOn(t, "member4")); got != "mirror.example.org/nginx:1" {
-		t.Errorf("image on member4 = %s", got)
-	}
-	if got := imageOf(t, b.manifestOn(t, "member5")); got != "nginx:1" {
-		t.Errorf("image on member5 = %s", got)
-	}
+	b.imageIs(t, "member4", "mirror.example.org/nginx:1")
+	b.imageIs(t, "member5", "nginx:1")
 	for i := range 30 {
-		if got := replicasOf(t, b.manifestOn(t, fmt.Sprintf("member%d", i))); got != int64(1+i%3) {
-			t.Errorf("replicas on member%d = %d", i, got)
-		}
+		b.replicasAre(t, fmt.Sprintf("member%d", i), int64(1+i%3))
 	}
 	b.settle(t)
 	b.confirm(t)
@@ -159,20 +166,19 @@ func TestClustersShareARendering(t *testing.T) {
 		t.Errorf("idle: %d reads, %d renderings", reads, len(interpreter.revisions))
 	}
 
-	member := memberCluster("member5")
-	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(member), member); err != nil {
-		t.Fatal(err)
-	}
-	member.Labels = map[string]string{"site": "far"}
-	if err := b.server.Update(t.Context(), member); err != nil {
-		t.Fatal(err)
-	}
+	b.relabel(t, "member5", map[string]string{"site": "far"})
 	b.settle(t)
-	if got := imageOf(t, b.manifestOn(t, "member5")); got != "mirror.example.org/nginx:1" {
-		t.Errorf("image on member5 with another label = %s", got)
-	}
+	b.imageIs(t, "member5", "mirror.example.org/nginx:1")
 	if reads > 1 || len(interpreter.revisions) > 1 {
 		t.Errorf("another label on one cluster: %d reads, %d renderings", reads, len(interpreter.revisions))
+	}
+}
+
+// replicasAre checks how many replicas a cluster gets.
+func (b *bench) replicasAre(t *testing.T, cluster string, want int64) {
+	t.Helper()
+	if got := replicasOf(t, b.manifestOn(t, cluster)); got != want {
+		t.Errorf("replicas on %s = %d, want %d", cluster, got, want)
 	}
 }
 
@@ -187,28 +193,48 @@ func TestPoliciesForOtherGroups(t *testing.T) {
 	}
 }
 
-// TestReplicasThatFail: a kind without replicas is not retried. An interpreter that
-// does not answer is retried now and then, only for the affected clusters.
-func TestReplicasThatFail(t *testing.T) {
+// threeAndFive is a shop with 3 replicas on member1 and 5 on member2.
+func threeAndFive(t *testing.T) *bench {
+	t.Helper()
 	object := webPropagation()
 	object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](3), ptr.To[int32](5)
-	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
-	passive := clocktesting.NewFakePassiveClock(time.Now())
+	return newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
+}
+
+// renderingFails checks that the row of a cluster says why its manifest cannot be
+// rendered.
+func (b *bench) renderingFails(t *testing.T, cluster, want string) {
+	t.Helper()
+	if row := b.rowOf(t, cluster); row.Reason != propagationv1alpha1.ReasonRenderFailed || row.Message != want {
+		t.Errorf("row: %s: %s, want %s", row.Reason, row.Message, want)
+	}
+}
+
+// TestKindWithoutReplicas: a kind whose replicas cannot be revised is not retried.
+func TestKindWithoutReplicas(t *testing.T) {
+	b, passive, reads := threeAndFive(t), clocktesting.NewFakePassiveClock(time.Now()), 0
 	b.Clock = passive
-	interpreter, reads := &scripted{unable: true}, 0
-	interpreter.DefaultInterpreter = b.Interpreter.ResourceInterpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
-	b.Interpreter.ResourceInterpreter = interpreter
+	b.script().unable = true
 	watched(t, b, &reads)
 	b.settle(t)
-	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonRenderFailed || row.Message != "spec.clusters, replicas of member1: Karmada's resource interpreter cannot revise the replicas of apps/v1 Deployment; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision" {
-		t.Errorf("row: %s: %s", row.Reason, row.Message)
-	}
+	b.renderingFails(t, "member1", "spec.clusters, replicas of member1: Karmada's resource interpreter cannot revise the replicas of apps/v1 Deployment; leave replicas out, or write a ResourceInterpreterCustomization with replicaRevision")
 	reads = 0
 	passive.SetTime(passive.Now().Add(2 * customize.RenderPoll))
 	b.settle(t)
 	if reads > 0 {
 		t.Errorf("a kind without replicas is retried: %d reads", reads)
 	}
+}
+
+// TestReplicasThatFail: an interpreter that does not answer is asked again now and
+// then, only for the affected clusters. Before that, its configuration changes.
+func TestReplicasThatFail(t *testing.T) {
+	b, passive, reads := threeAndFive(t), clocktesting.NewFakePassiveClock(time.Now()), 0
+	b.Clock = passive
+	interpreter := b.script()
+	interpreter.unable = true
+	watched(t, b, &reads)
+	b.settle(t)
 
 	interpreter.unable = false
 	interpreter.revise = func(_ *unstructured.Unstructured, replicas int64) error {
@@ -219,12 +245,8 @@ func TestReplicasThatFail(t *testing.T) {
 	}
 	b.Interpreter.Changed()
 	b.settle(t)
-	if got := replicasOf(t, b.manifestOn(t, "member1")); got != 3 {
-		t.Errorf("member1 was held up with %d replicas", got)
-	}
-	if row := b.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonRenderFailed || row.Message != "spec.clusters, replicas of member2: revising the replicas of Deployment web: the webhook does not answer" {
-		t.Errorf("row: %s: %s", row.Reason, row.Message)
-	}
+	b.replicasAre(t, "member1", 3)
+	b.renderingFails(t, "member2", "spec.clusters, replicas of member2: revising the replicas of Deployment web: the webhook does not answer")
 	b.confirm(t)
 	b.settle(t)
 	reads, interpreter.revisions = 0, nil
@@ -238,26 +260,19 @@ func TestReplicasThatFail(t *testing.T) {
 	if fmt.Sprint(interpreter.revisions) != "[5]" || reads != 1 {
 		t.Errorf("when it is due: %d reads, replicas revised: %v, want only those of member2", reads, interpreter.revisions)
 	}
-	if got := replicasOf(t, b.manifestOn(t, "member2")); got != 5 {
-		t.Errorf("member2 has %d replicas", got)
-	}
+	b.replicasAre(t, "member2", 5)
 }
 
 // TestRenderedAgainIsTheSame: a write either contains what was decided on, or does
 // not happen.
 func TestRenderedAgainIsTheSame(t *testing.T) {
-	object := webPropagation()
-	object.Spec.Clusters[0].Replicas, object.Spec.Clusters[1].Replicas = ptr.To[int32](3), ptr.To[int32](5)
-	b := newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
-	interpreter, answers := &scripted{}, 0
-	interpreter.DefaultInterpreter = b.Interpreter.ResourceInterpreter.(nativeInterpreter).DefaultInterpreter //nolint:forcetypeassert // newBench made it
-	interpreter.revise = func(object *unstructured.Unstructured, _ int64) error {
+	b, answers := threeAndFive(t), 0
+	b.script().revise = func(object *unstructured.Unstructured, _ int64) error {
 		if answers++; answers <= 2 {
 			object.SetLabels(map[string]string{"answer": "of an older version"})
 		}
 		return nil
 	}
-	b.Interpreter.ResourceInterpreter = interpreter
 	if err := b.reconcile(t); err != nil {
 		t.Fatal(err)
 	}

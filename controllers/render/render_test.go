@@ -331,45 +331,59 @@ func TestAppliedOverridesAreRecorded(t *testing.T) {
 	}
 }
 
-// TestSupersedes checks that a Work records that the cluster may have the object of
-// a deleted resource, until the cluster has confirmed its successor. An update of
-// the same resource changes nothing.
-func TestSupersedes(t *testing.T) {
-	lived := func(manifest, uid string) *unstructured.Unstructured {
-		resource := parse(t, manifest)
-		resource.SetUID(types.UID(uid))
-		return resource
-	}
-	const withClaims = `
+const withClaims = `
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: web, namespace: shop}
 spec: {volumeClaimTemplates: [{metadata: {name: data}}]}
 `
-	const without = `
+
+const stateless = `
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: web, namespace: shop}
 spec: {serviceName: web}
 `
-	for name, tc := range map[string]struct {
-		before, after, third    *unstructured.Unstructured
-		confirms                bool
-		supersedes, replaceable bool
-	}{
-		"the same resource":                 {before: lived(deployment, "one"), after: lived(deployment, "one")},
-		"created anew":                      {before: lived(deployment, "one"), after: lived(deployment, "two"), supersedes: true, replaceable: true},
-		"created anew, changed unconfirmed": {before: lived(deployment, "one"), after: lived(deployment, "two"), third: lived(deployment, "two"), supersedes: true, replaceable: true},
-		"created anew, changed, confirmed":  {before: lived(deployment, "one"), after: lived(deployment, "two"), third: lived(deployment, "two"), confirms: true},
-		"the old one has claims":            {before: lived(withClaims, "one"), after: lived(without, "two"), supersedes: true},
-		"the new one has claims":            {before: lived(without, "one"), after: lived(withClaims, "two"), supersedes: true},
-		"one of two old ones has claims":    {before: lived(withClaims, "one"), after: lived(without, "two"), third: lived(without, "three"), supersedes: true},
-		"without claims":                    {before: lived(without, "one"), after: lived(without, "two"), supersedes: true, replaceable: true},
-	} {
+
+// life is one of several resources that have had one name.
+type life struct {
+	manifest, uid string
+}
+
+func (l life) resource(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	resource := parse(t, l.manifest)
+	resource.SetUID(types.UID(l.uid))
+	return resource
+}
+
+// supersedesCases are resources that follow each other, and what is then known about
+// the object that the cluster may still have.
+var supersedesCases = map[string]struct {
+	before, after           life
+	third                   *life
+	confirms                bool
+	supersedes, replaceable bool
+}{
+	"the same resource":                 {before: life{deployment, "one"}, after: life{deployment, "one"}},
+	"created anew":                      {before: life{deployment, "one"}, after: life{deployment, "two"}, supersedes: true, replaceable: true},
+	"created anew, changed unconfirmed": {before: life{deployment, "one"}, after: life{deployment, "two"}, third: &life{deployment, "two"}, supersedes: true, replaceable: true},
+	"created anew, changed, confirmed":  {before: life{deployment, "one"}, after: life{deployment, "two"}, third: &life{deployment, "two"}, confirms: true},
+	"the old one has claims":            {before: life{withClaims, "one"}, after: life{stateless, "two"}, supersedes: true},
+	"the new one has claims":            {before: life{stateless, "one"}, after: life{withClaims, "two"}, supersedes: true},
+	"one of two old ones has claims":    {before: life{withClaims, "one"}, after: life{stateless, "two"}, third: &life{stateless, "three"}, supersedes: true},
+	"without claims":                    {before: life{stateless, "one"}, after: life{stateless, "two"}, supersedes: true, replaceable: true},
+}
+
+// TestSupersedes checks that a Work records that the cluster may have the object of
+// a deleted resource, until the cluster has confirmed its successor. An update of
+// the same resource changes nothing.
+func TestSupersedes(t *testing.T) {
+	for name, tc := range supersedesCases {
 		t.Run(name, func(t *testing.T) {
-			work := workOf(t, tc.before, target)
+			work := workOf(t, tc.before.resource(t), target)
 			confirmed := ""
-			for _, next := range []*unstructured.Unstructured{tc.after, tc.third} {
+			for _, next := range []*life{&tc.after, tc.third} {
 				if next == nil {
 					continue
 				}
@@ -377,11 +391,11 @@ spec: {serviceName: web}
 					t.Fatal(err)
 				}
 				var err error
-				if work, err = manifestOf(t, next).UpdatedWork(work, owner, target, confirmed); err != nil {
+				if work, err = manifestOf(t, next.resource(t)).UpdatedWork(work, owner, target, confirmed); err != nil {
 					t.Fatal(err)
 				}
 				if tc.confirms {
-					confirmed = manifestOf(t, next).Revision
+					confirmed = manifestOf(t, next.resource(t)).Revision
 				}
 			}
 			if _, err := render.Compact(work); err != nil {

@@ -134,69 +134,71 @@ var resourceCases = []answerCase{{
 
 func TestClustersValidation(t *testing.T) {
 	t.Parallel()
-	checkSpecs(t, []answerCase{{
-		name: "two clusters",
-		yaml: spec(web, members),
-	}, {
-		name: "no clusters",
-		yaml: "resource: " + web,
-		want: refused + "spec.clusters: Invalid value: must say which clusters get the resource, in clusters or by clusterSelector",
-	}, {
-		name: "a selector instead of clusters",
-		yaml: "resource: " + web + "\nclusterSelector: {matchLabels: {site: far}}",
-	}, {
-		name: "negative replicas",
-		yaml: spec(web, "[{name: member1, replicas: -1}]"),
-		want: refused + "spec.clusters[0].replicas: Invalid value: -1: spec.clusters[0].replicas in body should be greater than or equal to 0",
-	}, {
-		name: "an overrider that does what none can",
-		yaml: spec(web, "[{name: member1, overriders: {plaintext: [{path: /spec, operator: move}]}}]"),
-		want: blocked(`spec.clusters[0].overriders.plaintext[0].operator: Unsupported value: "move": supported values: "add", "remove", "replace"`),
-	}, {
-		name: "an empty list",
-		yaml: spec(web, "[]"),
-		want: refused + "spec.clusters: Invalid value: must name at least one cluster; to withdraw the resource from all clusters, delete this object",
-	}, {
-		name: "the same cluster twice",
-		yaml: spec(web, "[{name: member1}, {name: member2}, {name: member1}]"),
-		want: refused + `spec.clusters[2]: Duplicate value: {"name":"member1"}`,
-	}, {
-		name: "5000 clusters",
-		yaml: spec(web, clusterList(5000)),
-	}, {
-		name: "5001 clusters",
-		yaml: spec(web, clusterList(5001)),
-		want: blocked("spec.clusters: Too many: 5001: must have at most 5000 items"),
-	}, {
-		name: "a cluster without a name",
-		yaml: spec(web, "[{}]"),
-		want: blocked("spec.clusters[0].name: Required value"),
-	}, {
-		name: "an empty cluster name",
-		yaml: spec(web, "[{name: ''}]"),
-		want: refused + `spec.clusters[0].name: Invalid value: "": ` + notAClusterName,
-	}, {
-		name: "a cluster name with capitals",
-		yaml: spec(web, "[{name: member1}, {name: Member2}]"),
-		want: refused + `spec.clusters[1].name: Invalid value: "Member2": ` + notAClusterName,
-	}, {
-		name: "a cluster name with dots",
-		yaml: spec(web, "[{name: member1.example.com}]"),
-		want: refused + `spec.clusters[0].name: Invalid value: "member1.example.com": ` + notAClusterName,
-	}, {
-		name: "the longest cluster name",
-		yaml: spec(web, "[{name: "+strings.Repeat("m", 48)+"}]"),
-	}, {
-		name: "a longer cluster name",
-		yaml: spec(web, "[{name: "+strings.Repeat("m", 49)+"}]"),
-		want: blocked("spec.clusters[0].name: Too long: may not be more than 48 bytes"),
-	}, {
-		name: "clusters as plain strings",
-		yaml: spec(web, "[member1]"),
-		want: blocked(`spec.clusters[0]: Invalid value: "string": spec.clusters[0] in body must be of type object: "string"`,
-			`spec.clusters[0]: Invalid value: "member1": must be an object for an array of list-type map`),
-	}})
+	checkSpecs(t, clustersCases)
 }
+
+var clustersCases = []answerCase{{
+	name: "two clusters",
+	yaml: spec(web, members),
+}, {
+	name: "no clusters",
+	yaml: "resource: " + web,
+	want: refused + "spec.clusters: Invalid value: must say which clusters get the resource, in clusters or by clusterSelector",
+}, {
+	name: "a selector instead of clusters",
+	yaml: "resource: " + web + "\nclusterSelector: {matchLabels: {site: far}}",
+}, {
+	name: "negative replicas",
+	yaml: spec(web, "[{name: member1, replicas: -1}]"),
+	want: refused + "spec.clusters[0].replicas: Invalid value: -1: spec.clusters[0].replicas in body should be greater than or equal to 0",
+}, {
+	name: "an overrider that does what none can",
+	yaml: spec(web, "[{name: member1, overriders: {plaintext: [{path: /spec, operator: move}]}}]"),
+	want: blocked(`spec.clusters[0].overriders.plaintext[0].operator: Unsupported value: "move": supported values: "add", "remove", "replace"`),
+}, {
+	name: "an empty list",
+	yaml: spec(web, "[]"),
+	want: refused + "spec.clusters: Invalid value: must name at least one cluster; to withdraw the resource from all clusters, delete this object",
+}, {
+	name: "the same cluster twice",
+	yaml: spec(web, "[{name: member1}, {name: member2}, {name: member1}]"),
+	want: refused + `spec.clusters[2]: Duplicate value: {"name":"member1"}`,
+}, {
+	name: "5000 clusters",
+	yaml: spec(web, clusterList(5000)),
+}, {
+	name: "5001 clusters",
+	yaml: spec(web, clusterList(5001)),
+	want: blocked("spec.clusters: Too many: 5001: must have at most 5000 items"),
+}, {
+	name: "a cluster without a name",
+	yaml: spec(web, "[{}]"),
+	want: blocked("spec.clusters[0].name: Required value"),
+}, {
+	name: "an empty cluster name",
+	yaml: spec(web, "[{name: ''}]"),
+	want: refused + `spec.clusters[0].name: Invalid value: "": ` + notAClusterName,
+}, {
+	name: "a cluster name with capitals",
+	yaml: spec(web, "[{name: member1}, {name: Member2}]"),
+	want: refused + `spec.clusters[1].name: Invalid value: "Member2": ` + notAClusterName,
+}, {
+	name: "a cluster name with dots",
+	yaml: spec(web, "[{name: member1.example.com}]"),
+	want: refused + `spec.clusters[0].name: Invalid value: "member1.example.com": ` + notAClusterName,
+}, {
+	name: "the longest cluster name",
+	yaml: spec(web, "[{name: "+strings.Repeat("m", 48)+"}]"),
+}, {
+	name: "a longer cluster name",
+	yaml: spec(web, "[{name: "+strings.Repeat("m", 49)+"}]"),
+	want: blocked("spec.clusters[0].name: Too long: may not be more than 48 bytes"),
+}, {
+	name: "clusters as plain strings",
+	yaml: spec(web, "[member1]"),
+	want: blocked(`spec.clusters[0]: Invalid value: "string": spec.clusters[0] in body must be of type object: "string"`,
+		`spec.clusters[0]: Invalid value: "member1": must be an object for an array of list-type map`),
+}}
 
 // TestOverridersThatGrant checks that overriders are only accepted for resources
 // that users of a namespace may write anyway.
@@ -232,69 +234,71 @@ func TestOverridersThatGrant(t *testing.T) {
 
 func TestPolicyValidation(t *testing.T) {
 	t.Parallel()
-	checkSpecs(t, []answerCase{{
-		name: "leave existing objects alone",
-		yaml: spec(web, members, "conflictResolution: Abort"),
-	}, {
-		name: "take existing objects over",
-		yaml: spec(web, members, "conflictResolution: Overwrite"),
-	}, {
-		name: "another conflict resolution",
-		yaml: spec(web, members, "conflictResolution: overwrite"),
-		want: blocked(`spec.conflictResolution: Unsupported value: "overwrite": supported values: "Abort", "Overwrite"`),
-	}, {
-		name: "preserve",
-		yaml: spec(web, members, "preserveResourcesOnDeletion: true"),
-	}, {
-		name: "suspend all clusters",
-		yaml: spec(web, members, "suspension: {dispatching: true}"),
-	}, {
-		name: "suspend one cluster",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: [member1]}}"),
-	}, {
-		name: "suspend one cluster, and not all of them",
-		yaml: spec(web, members, "suspension: {dispatching: false, dispatchingOnClusters: {clusterNames: [member1]}}"),
-	}, {
-		name: "suspend all clusters and one of them",
-		yaml: spec(web, members, "suspension: {dispatching: true, dispatchingOnClusters: {clusterNames: [member1]}}"),
-		want: refused + "spec.suspension: Invalid value: must have either dispatching: true, which suspends every cluster, or dispatchingOnClusters, which names some, and not both",
-	}, {
-		name: "an empty suspension",
-		yaml: spec(web, members, "suspension: {}"),
-		want: refused + "spec.suspension: Invalid value: must say what is suspended, in dispatching or in dispatchingOnClusters, or be left out",
-	}, {
-		name: "a suspension without cluster names",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {}}"),
-		want: refused + "spec.suspension.dispatchingOnClusters: Invalid value: " + noCluster,
-	}, {
-		name: "a suspension of an empty list of clusters",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: []}}"),
-		want: refused + "spec.suspension.dispatchingOnClusters: Invalid value: " + noCluster,
-	}, {
-		name: "a suspension of a cluster twice",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: [member1, member1]}}"),
-		want: refused + `spec.suspension.dispatchingOnClusters.clusterNames[1]: Duplicate value: "member1"`,
-	}, {
-		name: "a suspension of something that is not a cluster name",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ['*']}}"),
-		want: refused + `spec.suspension.dispatchingOnClusters.clusterNames[0]: Invalid value: "*": ` + notAClusterName,
-	}, {
-		name: "a suspension of a cluster with too long a name",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+strings.Repeat("m", 49)+"]}}"),
-		want: blocked("spec.suspension.dispatchingOnClusters.clusterNames[0]: Too long: may not be more than 48 bytes"),
-	}, {
-		name: "a suspension of 5000 clusters",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+clusterNames(5000)+"]}}"),
-	}, {
-		name: "a suspension of 5001 clusters",
-		yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+clusterNames(5001)+"]}}"),
-		want: blocked("spec.suspension.dispatchingOnClusters.clusterNames: Too many: 5001: must have at most 5000 items"),
-	}, {
-		name: "a field that does not exist",
-		yaml: spec(web, members, "placement: {}"),
-		want: `DirectPropagation in version "v1alpha1" cannot be handled as a DirectPropagation: strict decoding error: unknown field "spec.placement"`,
-	}})
+	checkSpecs(t, policyCases)
 }
+
+var policyCases = []answerCase{{
+	name: "leave existing objects alone",
+	yaml: spec(web, members, "conflictResolution: Abort"),
+}, {
+	name: "take existing objects over",
+	yaml: spec(web, members, "conflictResolution: Overwrite"),
+}, {
+	name: "another conflict resolution",
+	yaml: spec(web, members, "conflictResolution: overwrite"),
+	want: blocked(`spec.conflictResolution: Unsupported value: "overwrite": supported values: "Abort", "Overwrite"`),
+}, {
+	name: "preserve",
+	yaml: spec(web, members, "preserveResourcesOnDeletion: true"),
+}, {
+	name: "suspend all clusters",
+	yaml: spec(web, members, "suspension: {dispatching: true}"),
+}, {
+	name: "suspend one cluster",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: [member1]}}"),
+}, {
+	name: "suspend one cluster, and not all of them",
+	yaml: spec(web, members, "suspension: {dispatching: false, dispatchingOnClusters: {clusterNames: [member1]}}"),
+}, {
+	name: "suspend all clusters and one of them",
+	yaml: spec(web, members, "suspension: {dispatching: true, dispatchingOnClusters: {clusterNames: [member1]}}"),
+	want: refused + "spec.suspension: Invalid value: must have either dispatching: true, which suspends every cluster, or dispatchingOnClusters, which names some, and not both",
+}, {
+	name: "an empty suspension",
+	yaml: spec(web, members, "suspension: {}"),
+	want: refused + "spec.suspension: Invalid value: must say what is suspended, in dispatching or in dispatchingOnClusters, or be left out",
+}, {
+	name: "a suspension without cluster names",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {}}"),
+	want: refused + "spec.suspension.dispatchingOnClusters: Invalid value: " + noCluster,
+}, {
+	name: "a suspension of an empty list of clusters",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: []}}"),
+	want: refused + "spec.suspension.dispatchingOnClusters: Invalid value: " + noCluster,
+}, {
+	name: "a suspension of a cluster twice",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: [member1, member1]}}"),
+	want: refused + `spec.suspension.dispatchingOnClusters.clusterNames[1]: Duplicate value: "member1"`,
+}, {
+	name: "a suspension of something that is not a cluster name",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ['*']}}"),
+	want: refused + `spec.suspension.dispatchingOnClusters.clusterNames[0]: Invalid value: "*": ` + notAClusterName,
+}, {
+	name: "a suspension of a cluster with too long a name",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+strings.Repeat("m", 49)+"]}}"),
+	want: blocked("spec.suspension.dispatchingOnClusters.clusterNames[0]: Too long: may not be more than 48 bytes"),
+}, {
+	name: "a suspension of 5000 clusters",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+clusterNames(5000)+"]}}"),
+}, {
+	name: "a suspension of 5001 clusters",
+	yaml: spec(web, members, "suspension: {dispatchingOnClusters: {clusterNames: ["+clusterNames(5001)+"]}}"),
+	want: blocked("spec.suspension.dispatchingOnClusters.clusterNames: Too many: 5001: must have at most 5000 items"),
+}, {
+	name: "a field that does not exist",
+	yaml: spec(web, members, "placement: {}"),
+	want: `DirectPropagation in version "v1alpha1" cannot be handled as a DirectPropagation: strict decoding error: unknown field "spec.placement"`,
+}}
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
