@@ -20,6 +20,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/karmada-direct/karmada-direct/apis"
@@ -68,6 +69,18 @@ func TestGuardedKinds(t *testing.T) {
 	} {
 		if why := guarded(kind); why != "" {
 			t.Errorf("%s: %s", kind, why)
+		}
+	}
+}
+
+// TestSameMistakeSameMessage: a message that changes by itself is a status that is
+// written again and again.
+func TestSameMistakeSameMessage(t *testing.T) {
+	before := &unstructured.Unstructured{Object: map[string]any{"kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}
+	after := &unstructured.Unstructured{Object: map[string]any{"kind": "DaemonSet", "metadata": "none"}}
+	for range 20 {
+		if got, want := sameIdentity(before, after).Error(), `overrides must not change kind, here from "Deployment" to "DaemonSet"`; got != want {
+			t.Fatalf("got %s, want %s", got, want)
 		}
 	}
 }

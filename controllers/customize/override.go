@@ -63,14 +63,15 @@ func overrideFailed(message string) *decide.Rendering {
 // sameIdentity returns an error if overrides have changed a part of a resource that
 // they must not change, because Karmada uses it to find the object on the member.
 func sameIdentity(before, after *unstructured.Unstructured) error {
-	for field, values := range map[string][2]string{
-		"apiVersion":         {before.GetAPIVersion(), after.GetAPIVersion()},
-		"kind":               {before.GetKind(), after.GetKind()},
-		"metadata.name":      {before.GetName(), after.GetName()},
-		"metadata.namespace": {before.GetNamespace(), after.GetNamespace()},
+	// In this order: the same mistake always gives the same message.
+	for _, field := range []struct{ name, before, after string }{
+		{"apiVersion", before.GetAPIVersion(), after.GetAPIVersion()},
+		{"kind", before.GetKind(), after.GetKind()},
+		{"metadata.name", before.GetName(), after.GetName()},
+		{"metadata.namespace", before.GetNamespace(), after.GetNamespace()},
 	} {
-		if values[0] != values[1] {
-			return fmt.Errorf("overrides must not change %s, here from %q to %q", field, values[0], values[1])
+		if field.before != field.after {
+			return fmt.Errorf("overrides must not change %s, here from %q to %q", field.name, field.before, field.after)
 		}
 	}
 	switch {
