@@ -24,8 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/karmada-io/karmada/pkg/util/overridemanager"
-
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 )
 
@@ -111,7 +109,7 @@ func (v *variant) overrideGuarded(object *unstructured.Unstructured, why string)
 		return records, failure
 	}
 	changed, policies := object.DeepCopy(), &givenPolicies{here: v.here}
-	_, applied, err := overridemanager.New(policies, &culprit{}).ApplyOverridePolicies(changed, "")
+	_, applied, err := policies.apply(changed, &culprit{})
 	if err == nil && equality.Semantic.DeepEqual(object.Object, changed.Object) {
 		// A policy on the registry of images, for example, has no effect here.
 		return records, nil

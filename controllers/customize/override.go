@@ -23,7 +23,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/karmada-io/karmada/pkg/util/overridemanager"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -36,7 +35,7 @@ import (
 // annotations that record the policies.
 func (v *variant) override(object *unstructured.Unstructured) (map[string]string, *decide.Rendering) {
 	policy := &culprit{}
-	byCluster, byNamespace, err := overridemanager.New(&givenPolicies{everywhere: v.everywhere, here: v.here}, policy).ApplyOverridePolicies(object, "")
+	byCluster, byNamespace, err := (&givenPolicies{everywhere: v.everywhere, here: v.here}).apply(object, policy)
 	if err != nil {
 		return nil, overrideFailed(policy.prefix() + err.Error())
 	}
@@ -48,7 +47,7 @@ func (v *variant) override(object *unstructured.Unstructured) (map[string]string
 		return records, nil
 	}
 	inline := policyv1alpha1.ClusterOverridePolicy{Spec: policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: *v.overriders}}}}
-	if _, _, err := overridemanager.New(&givenPolicies{everywhere: []policyv1alpha1.ClusterOverridePolicy{inline}}, &culprit{}).ApplyOverridePolicies(object, ""); err != nil {
+	if _, _, err := (&givenPolicies{everywhere: []policyv1alpha1.ClusterOverridePolicy{inline}}).apply(object, &culprit{}); err != nil {
 		failure := overrideFailed(err.Error())
 		failure.Field = "overriders"
 		return nil, failure

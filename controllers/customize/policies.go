@@ -21,9 +21,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/karmada-io/karmada/pkg/util"
 	"github.com/karmada-io/karmada/pkg/util/overridemanager"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,6 +101,46 @@ type givenPolicies struct {
 
 	everywhere []policyv1alpha1.ClusterOverridePolicy
 	here       []policyv1alpha1.OverridePolicy
+}
+
+// apply changes an object as the policies require.
+//
+// Karmada's override manager panics if the predicate of an image overrider names an
+// item that a list does not have, or one that is not an object. That is a mistake in
+// the policy like any other.
+func (p *givenPolicies) apply(object *unstructured.Unstructured, policy *culprit) (byCluster, byNamespace *overridemanager.AppliedOverrides, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = p.predicateFailed(policy, cause)
+		}
+	}()
+	return overridemanager.New(p, policy).ApplyOverridePolicies(object, "") //nolint:wrapcheck // it says all
+}
+
+// predicateFailed names the predicates of image overriders, and the policy.
+func (p *givenPolicies) predicateFailed(policy *culprit, cause any) error {
+	paths := []string{}
+	note := func(overriders *policyv1alpha1.Overriders, names ...any) {
+		for _, image := range overriders.ImageOverrider {
+			if image.Predicate != nil && len(paths) == 0 {
+				policy.Eventf(nil, "", "", "", names...)
+			}
+			if image.Predicate != nil {
+				paths = append(paths, image.Predicate.Path)
+			}
+		}
+	}
+	for i := range p.everywhere {
+		for _, rule := range rulesOf(&p.everywhere[i]) {
+			note(&rule.Overriders, p.everywhere[i].Name, "")
+		}
+	}
+	for i := range p.here {
+		for _, rule := range rulesOf(&p.here[i]) {
+			note(&rule.Overriders, p.here[i].Namespace, p.here[i].Name, "")
+		}
+	}
+	return fmt.Errorf("imageOverrider: predicate.path %s names nothing in the resource (%v)", strings.Join(paths, " or "), cause)
 }
 
 // Get returns the cluster.

@@ -116,6 +116,25 @@ func registry() policyv1alpha1.Overriders {
 	}}}
 }
 
+// imageAt returns overriders that change the tag of an image at a path.
+func imageAt(path string) *policyv1alpha1.Overriders {
+	return &policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{{
+		Predicate: &policyv1alpha1.ImagePredicate{Path: path}, Component: policyv1alpha1.Tag, Operator: policyv1alpha1.OverriderOpReplace, Value: "2",
+	}}}
+}
+
+// TestPolicyThatNamesNoImage: the row names the policy whose predicate is wrong.
+func TestPolicyThatNamesNoImage(t *testing.T) {
+	policy := farPolicy(web.Namespace)
+	policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{Overriders: *imageAt("/spec/template/spec/containers/-1/image")}}
+	b := newBench(t, append(aShop(), policy)...)
+	b.settle(t)
+	want := "OverridePolicy shop/mirror: imageOverrider: predicate.path /spec/template/spec/containers/-1/image names nothing in the resource"
+	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonOverrideFailed || !strings.HasPrefix(row.Message, want) {
+		t.Errorf("row: %s: %s", row.Reason, row.Message)
+	}
+}
+
 // TestOneClusterDiffers: replicas and overriders of one cluster apply only to that
 // cluster, and only its Work is written.
 func TestOneClusterDiffers(t *testing.T) {
@@ -231,6 +250,7 @@ func TestOverridesThatFail(t *testing.T) {
 		"a finalizer":                {patch(policyv1alpha1.OverriderOpAdd, "/metadata/finalizers", `["example.org/stay"]`), "OverrideFailed: overrides must not change metadata.finalizers"},
 		"a label of Karmada":         {&policyv1alpha1.Overriders{LabelsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{util.ManagedByKarmadaLabel: "false"}}}}, "OverrideFailed: overrides must not change labels of Karmada, those of karmada.io and its subdomains"},
 		"an annotation of Karmada":   {&policyv1alpha1.Overriders{AnnotationsOverrider: []policyv1alpha1.LabelAnnotationOverrider{{Operator: policyv1alpha1.OverriderOpAdd, Value: map[string]string{"work.karmada.io/name": "other"}}}}, "OverrideFailed: overrides must not change annotations of Karmada, those of karmada.io and its subdomains"},
+		"an image that is not there": {imageAt("/spec/template/spec/containers/7/image"), "OverrideFailed: spec.clusters, overriders of member2: imageOverrider: predicate.path /spec/template/spec/containers/7/image names nothing in the resource"},
 		"labels that are not a map":  {patch(policyv1alpha1.OverriderOpReplace, "/metadata/labels", `"none"`), "OverrideFailed: "},
 	} {
 		t.Run(name, func(t *testing.T) {
