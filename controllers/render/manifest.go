@@ -78,6 +78,9 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 	labels[util.ManagedByKarmadaLabel] = util.ManagedByKarmadaLabelValue
 	object.SetAnnotations(annotations)
 	object.SetLabels(labels)
+	if _, structured := object.Object["metadata"].(map[string]any); !structured {
+		return nil, fmt.Errorf("metadata of %s is %v, which is not an object", resource.GetKind(), object.Object["metadata"])
+	}
 
 	if err := prune.RemoveIrrelevantFields(object, prune.RemoveJobTTLSeconds); err != nil {
 		return nil, fmt.Errorf("pruning %s %s/%s: %w", resource.GetKind(), resource.GetNamespace(), resource.GetName(), err)

@@ -18,6 +18,7 @@ package render_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -409,5 +410,16 @@ func TestSupersedes(t *testing.T) {
 				t.Errorf("annotations: %v", work.Annotations)
 			}
 		})
+	}
+}
+
+// TestMetadataMustBeAnObject: an override may put anything in the place of metadata.
+func TestMetadataMustBeAnObject(t *testing.T) {
+	for _, metadata := range []any{"none", nil, []any{}} {
+		resource := parse(t, deployment)
+		resource.Object["metadata"] = metadata
+		if _, err := render.NewManifest(resource, propagationv1alpha1.ConflictAbort); err == nil || !strings.Contains(err.Error(), "metadata of Deployment") {
+			t.Errorf("metadata %v: error %v", metadata, err)
+		}
 	}
 }
