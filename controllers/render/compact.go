@@ -21,6 +21,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,6 +102,14 @@ func Intern(words ...*string) {
 // Revision is the revision of the manifest of a compact Work; empty if the Work
 // holds anything but one readable manifest.
 func Revision(work *workv1alpha1.Work) string { return compacted(work, 0) }
+
+// revisionBytes is how many bytes of the hash a revision has, in hexadecimal.
+const revisionBytes = 8
+
+// IsRevision reports whether a text has the form of a revision.
+func IsRevision(text string) bool {
+	return text != "" && len(text) <= 2*revisionBytes && strings.Trim(text, "0123456789abcdef") == ""
+}
 
 // TemplateUID is the UID of the resource that the manifest of a compact Work
 // was rendered from.
@@ -221,6 +230,11 @@ func compactStatus(status *workv1alpha1.ManifestStatus) {
 
 // cutStatus adds the hash and the generations to the excerpt of a status.
 func cutStatus(status *workv1alpha1.ManifestStatus, kept map[string]any, sum string) []byte {
+	// Only generations that can be read from the whole status count. Field names of
+	// JSON may differ in case.
+	maps.DeleteFunc(kept, func(key string, _ any) bool {
+		return strings.EqualFold(key, "generation") || strings.EqualFold(key, "resourceTemplateGeneration")
+	})
 	kept[cutKey] = sum
 	if generation, reported := ReportedGeneration(status); reported {
 		kept["resourceTemplateGeneration"] = generation

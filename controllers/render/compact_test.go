@@ -27,6 +27,7 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -209,5 +210,43 @@ func TestHasContentOf(t *testing.T) {
 				t.Errorf("HasContentOf() = %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestEditedMarksHideNothing checks that a compact Work tells what it holds, whatever
+// somebody has written into the annotations of its manifest.
+func TestEditedMarksHideNothing(t *testing.T) {
+	const namespace = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","annotations":{
+		"resourcetemplate.karmada.io/uid":"a b","resourcetemplate.karmada.io/generation":"3 4 "}}}`
+	work := workOf(t, parse(t, deployment), target)
+	work.Spec.Workload.Manifests[0].Raw = []byte(namespace)
+	if _, err := render.Compact(work); err != nil {
+		t.Fatal(err)
+	}
+	if !render.IsIrreplaceable(work) || !render.HoldsNamespace(work) {
+		t.Errorf("a Namespace counts as replaceable: %s", work.Spec.Workload.Manifests[0].Raw)
+	}
+	if got, want := render.IdentityOf(work), render.Identity(schema.GroupKind{Kind: "Namespace"}, "shop"); got != want {
+		t.Errorf("identity %q, want %q", got, want)
+	}
+	if got := render.TemplateGeneration(work); got != 0 {
+		t.Errorf("generation %d is read from garbage", got)
+	}
+}
+
+// TestCutStatusAddsNoGeneration checks that a generation that cannot be read from a
+// whole status cannot be read from its excerpt either.
+func TestCutStatusAddsNoGeneration(t *testing.T) {
+	for _, odd := range []string{`"generation":"9","resourceTemplateGeneration":7`, `"GENERATION":{},"Generation":9,"resourceTemplateGeneration":7`} {
+		status := workv1alpha1.ManifestStatus{Health: workv1alpha1.ResourceUnhealthy}
+		status.Status = &runtime.RawExtension{Raw: fmt.Appendf(nil, `{%s,"note":%q}`, odd, strings.Repeat("x", 3<<10))}
+		work := workOf(t, parse(t, deployment), target)
+		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{status}
+		if _, err := render.Compact(work); err != nil {
+			t.Fatal(err)
+		}
+		if got, reported := render.ReportedGeneration(&work.Status.ManifestStatuses[0]); reported {
+			t.Errorf("%s: generation %d is reported after compaction", odd, got)
+		}
 	}
 }

@@ -189,7 +189,10 @@ const (
 
 // words is the inspection in the form that a compact Work keeps.
 func (i inspection) words() string {
-	words := []string{i.revision, i.generation, i.uid, i.identity + i.flags}
+	// The annotations of a manifest that somebody has edited may have spaces in their
+	// values. No generation or UID has a question mark.
+	one := func(word string) string { return strings.ReplaceAll(word, " ", "?") }
+	words := []string{i.revision, one(i.generation), one(i.uid), i.identity + i.flags}
 	if i.replicas != "" {
 		words = append(words, i.replicas)
 	}
@@ -220,7 +223,7 @@ func inspect(payload []byte, workNamespace, workName, permanentID string) (inspe
 		return inspection{}, fmt.Errorf("encoding a manifest: %w", err)
 	}
 	sum := sha256.Sum256(canonical)
-	found.revision = hex.EncodeToString(sum[:8])
+	found.revision = hex.EncodeToString(sum[:revisionBytes])
 	return found, nil
 }
 
