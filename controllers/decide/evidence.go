@@ -153,6 +153,16 @@ func confirmedRevision(work *workv1alpha1.Work) string {
 	if proof, _ := EvidenceOf(work); proof == Confirmed {
 		return render.Revision(work)
 	}
+	if noted := notedRevision(work); render.IsRevision(noted) {
+		return noted
+	}
+	// Somebody has edited the note. The API server would refuse a status with it.
+	return ""
+}
+
+// notedRevision is what an earlier write has noted on a Work as the last confirmed
+// revision.
+func notedRevision(work *workv1alpha1.Work) string {
 	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
 	if reset != nil && reset.ObservedGeneration == work.Generation {
 		// The write after the reset was refused, or is still to come.

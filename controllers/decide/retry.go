@@ -18,6 +18,7 @@ package decide
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -62,7 +63,8 @@ func attemptsOf(work *workv1alpha1.Work) attempts {
 
 // next is the note that one more attempt leaves.
 func (a attempts) next(now time.Time) string {
-	return fmt.Sprintf("%d %s", a.count+1, now.UTC().Format(time.RFC3339))
+	// The note that was read may have been edited.
+	return fmt.Sprintf("%d %s", min(a.count, math.MaxInt-1)+1, now.UTC().Format(time.RFC3339))
 }
 
 // retryIn reports whether to ask Karmada for a new attempt at a Work, and after how

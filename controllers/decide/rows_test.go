@@ -19,6 +19,8 @@ package decide
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -78,5 +80,26 @@ func TestRowSaysThatItIsCreatedAnew(t *testing.T) {
 	row := NewStatus(observed, &Outcome{}).Clusters[0]
 	if row.Applied == "True" || !strings.Contains(row.Message, "deleted there and created anew") {
 		t.Errorf("the row says %s %s: %s", row.Applied, row.Reason, row.Message)
+	}
+}
+
+// An edited note of a revision is not repeated: the API server refuses a status with a
+// long one, and it may not be legible.
+func TestEditedRevisionIsNotReported(t *testing.T) {
+	for noted, want := range map[string]string{older: older, strings.Repeat("a", 65): "", "\x1b[31mred": "", "": ""} {
+		observed := scene(one, on("member1", annotated(propagationv1alpha1.ConfirmedRevisionAnnotation, noted)))
+		if row := statusOf(observed, Outcome{}).Clusters[0]; row.Revision != want {
+			t.Errorf("noted %q: the row has revision %q, want %q", noted, row.Revision, want)
+		}
+	}
+}
+
+// An edited count of attempts does not end them.
+func TestEditedAttemptsAreCounted(t *testing.T) {
+	work := liveWork(scene(nil), "member1", "web", annotated(propagationv1alpha1.AttemptsAnnotation, fmt.Sprintf("%d 2026-01-01T11:00:00Z", math.MaxInt)), isRefused)
+	note := retryNotes(scene(one), work)[propagationv1alpha1.AttemptsAnnotation]
+	annotated(propagationv1alpha1.AttemptsAnnotation, note)(work)
+	if got := attemptsOf(work); got.count < 1 || !got.at.Equal(now) {
+		t.Errorf("%q is read as %+v", note, got)
 	}
 }
