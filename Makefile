@@ -46,7 +46,7 @@ fmt: ## Format the Go code and sort the imports of every module.
 
 .PHONY: vet
 vet: ## Run go vet, including test files with build tags.
-	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,faults ./...
+	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,faults,mutants ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint on every module.
@@ -81,7 +81,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
 	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/argocd/... ./hack/bench/... ./hack/testbed/... ./docs/...
-	go test $(TESTFLAGS) ./hack/simulate/apiserver ./hack/simulate/karmada
+	go test $(TESTFLAGS) ./hack/simulate/apiserver ./hack/simulate/karmada ./hack/simulate/mutants
 	@# Without the test cache, which does not see files outside these modules.
 	go -C hack/chart test -count 1 $(TESTFLAGS) ./...
 	go -C hack/fleet test -count 1 $(TESTFLAGS) ./...
@@ -121,6 +121,13 @@ SEED ?= 1
 .PHONY: simulate
 simulate: ## Simulate the controller with random users and faults, for example: make simulate STEPS=100000 SEED=7
 	go test ./hack/simulate -run '^TestSimulation$$' -count 1 -timeout 24h -v -args -seed $(SEED) -runs $$(( ($(STEPS) + 499) / 500 )) -steps 500
+
+# Additional flags, for example: make simulate-mutants MUTANTFLAGS='-only Ready -steps 5000'
+MUTANTFLAGS ?=
+
+.PHONY: simulate-mutants
+simulate-mutants: ## Put one defect after another into the controller, and show which of them the simulation finds. Takes about an hour.
+	go run ./hack/simulate/mutants $(MUTANTFLAGS)
 
 .PHONY: faults
 faults: ## Run the fault tests, which take long: stopped members and controllers, leaving clusters, bursts of changes.

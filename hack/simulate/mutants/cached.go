@@ -1,0 +1,105 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+// inCached are defects in what is known without asking the API server.
+var inCached = []Mutant{
+	{
+		Name:  "the controller forgets what it has written until its cache shows it",
+		Why:   "writes are repeated, and lose to what was written before",
+		Edits: one("cached/ledger.go", "Ledger.Amend", `works[key] = entry.work`, ``),
+	},
+	{
+		Name:  "a Work that the cache does not show yet counts as shown",
+		Why:   "it is created again",
+		Edits: one("cached/ledger.go", "caughtUp", "if cached == nil {\n\t\treturn false", "if cached == nil {\n\t\treturn true"),
+	},
+	{
+		Name:  "a write that the cache never shows counts forever",
+		Edits: one("cached/ledger.go", "Ledger.Amend", `l.clock.Since(entry.at) > LedgerTTL || `, ``),
+	},
+	{
+		Name:  "the older of two versions wins",
+		Edits: one("cached/ledger.go", "isNewer", `order > 0`, `order < 0`),
+	},
+	{
+		Name: "an answer about kinds counts although a change has not settled",
+		Edits: one("cached/kinds.go", "servedVersion.fresh",
+			`s.at.After(changed.Add(kindsSettle))`, `s.at.After(changed)`),
+	},
+	{
+		Name:  "the client keeps the old mapping of a kind",
+		Edits: one("cached/kinds.go", "Kinds.learn", `k.client = nil`, ``),
+	},
+	{
+		Name: "a subresource is taken for its resource",
+		Edits: one("cached/kinds.go", "Kinds.ask",
+			`strings.Contains(resource.Name, "/")`, `strings.Contains(resource.Name, "//")`),
+	},
+	{
+		Name:  "the watch of a kind that nobody names anymore goes on",
+		Why:   "it leaks",
+		Edits: one("cached/kindwatches.go", "Watches.Track", `r.release(user)`, ``),
+	},
+	{
+		Name:  "the watch of a kind ends while another object names it",
+		Edits: one("cached/kindwatches.go", "Watches.release", `watch.users == 0`, `watch.users <= 1`),
+	},
+	{
+		Name: "a changed resource counts as unchanged",
+		Edits: one("cached/kindwatches.go", "Watches.Unchanged",
+			` && metadata.ResourceVersion == version`, ``),
+	},
+	{
+		Name:  "nobody is woken when the watch of a kind fails",
+		Edits: one("cached/kindwatches.go", "Watches.failed", `if first {`, `if first && false {`),
+	},
+	{
+		Name:  "nobody is woken when the watch of a kind works again",
+		Edits: one("cached/kindwatches.go", "Watches.works", `if kind.told {`, `if false {`),
+	},
+	{
+		Name: "nobody is woken when a resource is deleted",
+		Edits: one("cached/kindwatches.go", "Watches.start",
+			`DeleteFunc: func(object any) { r.tell(resource, object, false) },`, ``),
+	},
+	{
+		Name:  "Works are found by the UID of their owner only",
+		Why:   "a re-created object does not find the Works of its predecessor",
+		Edits: one("cached/keys.go", "KeysOfWork", `OwnerKey(owner), `, ``),
+	},
+	{
+		Name:  "Works are found by the name of their owner only",
+		Why:   "somebody may remove the annotations that name it",
+		Edits: one("cached/keys.go", "KeysOfWork", `OwnerUIDKey(owner.UID), `, ``),
+	},
+	{
+		Name:  "an object that selects clusters is not woken when one joins",
+		Edits: one("cached/keys.go", "KeysOf", `if spec.ClusterSelector != nil {`, `if false {`),
+	},
+	{
+		Name:  "an object is not woken when its kind changes",
+		Edits: one("cached/keys.go", "KeysOf", `GroupKey(group), `, ``),
+	},
+	{
+		Name: "every cluster counts as serving what the first one serves",
+		Edits: []Edit{
+			{"cached/clusters.go", "Clusters.hash", ``, "\nreturn uint64(len(enablements[:0]))\n"},
+			{"cached/clusters.go", "Clusters.shared", `found && slices.EqualFunc(known, enablements, equalEnablement)`, `found`},
+		},
+	},
+}

@@ -1,0 +1,259 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+// inDecide are defects in what proves something, and in what the status says.
+var inDecide = []Mutant{
+	{
+		Name:  "a True of an attempt at an older spec proves the current one",
+		Edits: one("decide/evidence.go", "EvidenceOf", `case dispatched < 0:`, `case false:`),
+	},
+	{
+		Name:  "a True proves the current spec although it is unknown which attempt set it",
+		Edits: one("decide/evidence.go", "EvidenceOf", `case dispatched > applied:`, `case false:`),
+	},
+	{
+		Name:  "the conditions of the last attempt stay when the content changes",
+		Edits: one("decide/evidence.go", "WantsReset", ``, "\nreturn false\n"),
+	},
+	{
+		Name: "a reset leaves the condition Dispatching",
+		Edits: one("decide/evidence.go", "ResetConditions",
+			`condition.Type != workv1alpha1.WorkApplied && condition.Type != workv1alpha1.WorkDispatching`, `condition.Type != workv1alpha1.WorkApplied`),
+	},
+	{
+		Name:  "a reset that no spec followed is not repaired",
+		Why:   "Karmada attempts nothing, so the row stays Applying",
+		Edits: one("decide/evidence.go", "attemptMissing", ``, "\nreturn false\n"),
+	},
+	{
+		Name: "health that was reported for an older generation counts",
+		Edits: one("decide/evidence.go", "healthOf",
+			`reported && generation != render.TemplateGeneration(work)`, `reported && generation < 0`),
+	},
+	{
+		Name: "the health floor does not count a change that is still to be reported",
+		Edits: one("decide/floor.go", "NextFloor",
+			`strconv.FormatInt(generation+1, 10)`, `strconv.FormatInt(generation, 10)`),
+	},
+	{
+		Name:  "a report at the health floor counts as one above it",
+		Edits: one("decide/floor.go", "exceeds", `generation > least`, `generation >= least`),
+	},
+	{
+		Name: "health of the previous revision settles that of the current one",
+		Edits: one("decide/floor.go", "isSettled",
+			`row.Revision == render.Revision(work) &&`, ``),
+	},
+	{
+		Name: "the detail of Unhealthy swaps available and desired replicas",
+		Edits: one("decide/health.go", "scaledAilment",
+			`fmt.Sprintf("%d of %d replicas available", report.AvailableReplicas, wanted)`, `fmt.Sprintf("%d of %d replicas available", wanted, report.AvailableReplicas)`),
+	},
+	{
+		Name:  "a cluster that cannot be reached has a row as if it could",
+		Edits: one("decide/rows.go", "rowOf", `case !cluster.Ready:`, `case false:`),
+	},
+	{
+		Name: "a row is True for an older revision of the resource",
+		Edits: one("decide/rows.go", "workRow",
+			`render.Revision(work) != observed.Resource.On(name).Revision`, `render.Revision(work) == ""`),
+	},
+	{
+		Name: "the transition time of a row moves although nothing has changed",
+		Why:  "each reconcile writes the status",
+		Edits: one("decide/rows.go", "bounded",
+			`rows[i].LastTransitionTime = old.LastTransitionTime`, `rows[i].LastTransitionTime = metav1.NewTime(observed.Now).Rfc3339Copy()`),
+	},
+	{
+		Name: "a cluster that is still to be cleaned up has no row",
+		Edits: one("decide/rows.go", "removalRows",
+			`!observed.Targeted(name) && name != last`, `!observed.Targeted(name) && name == last`),
+	},
+	{
+		Name: "an object is Ready although clusters report it unhealthy",
+		Edits: one("decide/status.go", "verdict",
+			` && targets[i].Health == propagationv1alpha1.HealthHealthy`, ``),
+	},
+	{
+		Name:  "an object is Ready as soon as one cluster is",
+		Edits: one("decide/status.go", "verdict", `good == len(targets)`, `good > 0`),
+	},
+	{
+		Name: "an object stays Ready while its resource cannot be read",
+		Edits: one("decide/status.go", "verdict",
+			`problem := observed.Resource.Problem; problem != nil {`, `problem := observed.Resource.Problem; problem != nil && problem.Err == nil {`),
+	},
+	{
+		Name:  "an object without any selected cluster is Ready",
+		Edits: one("decide/status.go", "verdict", `len(targets) == 0`, `len(targets) < 0`),
+	},
+	{
+		Name:  "the summary counts a failed cluster as pending",
+		Edits: one("decide/status.go", "summarize", `failed++`, `pending++`),
+	},
+	{
+		Name:  "Stalled stays after the mistake is corrected",
+		Edits: one("decide/status.go", "conditionsOf", `if !stalled {`, `if false {`),
+	},
+	{
+		Name: "the status names the generation before",
+		Edits: one("decide/status.go", "StatusAndRows",
+			`ptr.To(observed.Generation)`, `ptr.To(max(1, observed.Generation-1))`),
+	},
+	{
+		Name: "each attempt counts as the first one",
+		Why:  "the time between attempts does not grow",
+		Edits: one("decide/retry.go", "retryNotes",
+			`notes := map[string]string{propagationv1alpha1.AttemptsAnnotation: last.next(observed.Now)}`,
+			`notes := map[string]string{propagationv1alpha1.AttemptsAnnotation: (attempts{}).next(observed.Now)}`),
+	},
+	{
+		Name: "a resource that does not exist counts as one that cannot be read",
+		Why:  "the row says Applying forever",
+		Edits: one("decide/rows.go", "absentRow",
+			`problem.Reason == propagationv1alpha1.ReasonResourceNotFound ||`, ``),
+	},
+}
+
+// inPlans are defects in what is done.
+var inPlans = []Mutant{
+	{
+		Name:  "an object gets no finalizer",
+		Edits: one("decide/plan.go", "NewPlan", `plan.AddFinalizer = !observed.HasFinalizer`, ``),
+	},
+	{
+		Name:  "a Work is written for a cluster that is being unregistered",
+		Edits: one("decide/plan.go", "planTarget", `!cluster.Exists || cluster.Terminating`, `!cluster.Exists`),
+	},
+	{
+		Name: "a refused write is not made after its delay",
+		Edits: one("decide/plan.go", "Plan.holdsBack",
+			`!setback.Until.After(observed.Now)`, `setback.Until.After(observed.Now)`),
+	},
+	{
+		Name: "a Work that somebody else has deleted is not restored",
+		Edits: one("decide/plan.go", "restores",
+			`return max(0, at.Add(restoreDelay).Sub(observed.Now))`, "_ = at\nreturn restoreDelay"),
+	},
+	{
+		Name: "the old object goes before the Work of the new one exists",
+		Why:  "if the new resource does not exist, the cluster has neither",
+		Edits: one("decide/removal.go", "mayGo",
+			`return observed.Works[wanted] != nil ||`, `return wanted.Name != "" ||`),
+	},
+	{
+		Name: "a Work is removed before the one that replaces it is written",
+		Edits: one("propagation/apply.go", "Reconciler.apply",
+			`if result.Unwritten[removal.Cluster] {`, `if false {`),
+	},
+	{
+		Name: "the finalizer goes while clusters are still being cleaned up",
+		Edits: one("decide/removal.go", "planDeletion",
+			`if !reachable && (!unreachable || observed.Abandon) {`, `if reachable || !unreachable || observed.Abandon {`),
+	},
+	{
+		Name: "a cluster that cannot be reached is abandoned although nobody asked for it",
+		Edits: one("decide/removal.go", "planDeletion",
+			`(!unreachable || observed.Abandon)`, `(!unreachable || unreachable)`),
+	},
+	{
+		Name:  "a Work is deleted before Karmada can see its object",
+		Why:   "Karmada releases the Work, and the object stays on the member",
+		Edits: one("decide/removal.go", "settles", ``, "\nreturn 0\n"),
+	},
+	{
+		Name: "the Work decides what stays on the member, although the spec has changed",
+		Edits: one("decide/removal.go", "planRemoval",
+			`if preserve != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {`, `if false {`),
+	},
+	{
+		Name: "a withdrawn object stays if it should go, and goes if it should stay",
+		Edits: one("decide/removal.go", "Observed.Keeps",
+			`return ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false)`, `return !ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false)`),
+	},
+	{
+		Name:  "a deletion is not nudged when its cluster is reachable again",
+		Edits: one("decide/removal.go", "planEnd", `if contactRegained(state, work) {`, `if false {`),
+	},
+	{
+		Name: "a preserved Work whose deletion hangs is never released",
+		Edits: one("decide/removal.go", "planEnd",
+			`plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true, Why: DeletionHangs})`, ``),
+	},
+	{
+		Name: "a Work is restored at once while its cluster is being unregistered",
+		Why:  "karmadactl unregister gives up unless it finds no Works",
+		Edits: one("decide/write.go", "planWork",
+			`case work == nil && restores(observed, target.Cluster) > 0:`, `case false:`),
+	},
+	{
+		Name:  "only a new revision changes an existing Work",
+		Why:   "suspending, preserving and lost labels have no effect",
+		Edits: one("decide/write.go", "planWrite", `case Deviates(work, observed.Owner, target):`, `case false:`),
+	},
+	{
+		Name:  "a True of an older attempt is never resolved",
+		Edits: one("decide/write.go", "planWrite", `case proof == premature:`, `case false:`),
+	},
+	{
+		Name:  "a True of an unknown attempt is never resolved",
+		Edits: one("decide/write.go", "planWrite", `case proof == ambiguous:`, `case false:`),
+	},
+	{
+		Name:  "a nudge ends a suspension",
+		Edits: one("decide/write.go", "planWrite", `case suspended:`, `case suspended && false:`),
+	},
+	{
+		Name: "a Work is not nudged when its cluster is reachable again",
+		Edits: one("decide/write.go", "wantsNudge",
+			`case proof != Confirmed && contactRegained(observed.Clusters[target.Cluster], work):`, `case false:`),
+	},
+	{
+		Name: "suspending does not reach an existing Work",
+		Edits: one("decide/write.go", "Deviates",
+			`ptr.Deref(work.Spec.SuspendDispatching, false) != target.Suspend ||`, `false ||`),
+	},
+	{
+		Name:  "a re-created resource is deleted on the members although they accept it",
+		Edits: one("decide/write.go", "wantsReplacement", ` && isRefusedAsInvalid(observed.Now, work)`, ``),
+	},
+	{
+		Name: "the Work of the resource named before stays",
+		Edits: one("decide/observed.go", "Observed.surplus",
+			`!o.Targeted(cluster) || o.WorkKey(cluster) != key`, `!o.Targeted(cluster)`),
+	},
+	{
+		Name: "a cluster that is both named and selected is a target twice",
+		Edits: one("decide/observed.go", "Observed.Target",
+			`if o.TargetSet[name] {`, `if false {`),
+	},
+	{
+		Name:  "the suspension of single clusters is ignored",
+		Edits: one("decide/observed.go", "Observed.Target", ` || suspended[name]`, ``),
+	},
+	{
+		Name: "a cluster whose readiness is unknown counts as ready",
+		Edits: one("decide/observed.go", "StateOf",
+			`ready.Status == metav1.ConditionTrue`, `ready.Status != metav1.ConditionFalse`),
+	},
+	{
+		Name: "a Work that a policy has taken over counts as our own",
+		Edits: one("decide/holder.go", "TakenOver",
+			`if work.Labels[kind.label] != "" {`, `if work.Labels[kind.label] == "none" {`),
+	},
+}
