@@ -122,7 +122,7 @@ SEED ?= 1
 simulate: ## Simulate the controller with random users and faults, for example: make simulate STEPS=100000 SEED=7
 	go test ./hack/simulate -run '^TestSimulation$$' -count 1 -timeout 24h -v -args -seed $(SEED) -runs $$(( ($(STEPS) + 499) / 500 )) -steps 500
 
-# Additional flags, for example: make simulate-mutants MUTANTFLAGS='-only Ready -steps 5000'
+# Additional flags, for example: make simulate-mutants MUTANTFLAGS='-only ^cached: -steps 5000'
 MUTANTFLAGS ?=
 
 .PHONY: simulate-mutants

@@ -37,6 +37,8 @@ type budget struct {
 	seed, seeds uint64
 	steps       int
 	timeout     time.Duration
+	// parallel is how many mutants run at the same time.
+	parallel int
 }
 
 // verdict is what became of a mutant.

@@ -80,9 +80,10 @@ func TestMarkdown(t *testing.T) {
 	table := []Mutant{
 		{Name: "one", Edits: []Edit{{File: "decide/plan.go"}, {File: "render/work.go"}, {File: "decide/rows.go"}}},
 		{Name: "two", Edits: []Edit{{File: "cached/ledger.go"}}},
+		{Name: "not chosen"},
 		{Name: "three", Edits: []Edit{{File: "cached/ledger.go"}}},
 	}
-	got := markdown(table, []verdict{{Invariant: "a row lies", Steps: 1234567}, {Reached: true, Steps: 3}, {Steps: 3}})
+	got := markdown(table, []int{0, 1, 3}, map[int]verdict{0: {Invariant: "a row lies", Steps: 1234567}, 1: {Reached: true, Steps: 3}, 3: {Steps: 3}})
 	const want = `| The defect | In | Found by | After steps |
 |---|---|---|---:|
 | one | decide, render | a row lies | 1,234,567 |

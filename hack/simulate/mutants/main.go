@@ -26,7 +26,10 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func main() {
@@ -35,7 +38,8 @@ func main() {
 	flag.Uint64Var(&with.seeds, "seeds", 3, "how many seeds to run for each mutant")
 	flag.IntVar(&with.steps, "steps", 1000, "how many steps each run has, besides those until the world is quiet")
 	flag.DurationVar(&with.timeout, "timeout", 10*time.Minute, "how long all runs of one mutant may take")
-	only := flag.String("only", "", "run only the mutants whose names match this regular expression")
+	flag.IntVar(&with.parallel, "parallel", 1, "how many mutants to run at the same time")
+	only := flag.String("only", "", "run only the mutants that match this regular expression: their packages, a colon, and their name")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, with, *only)
@@ -78,20 +82,38 @@ func run(ctx context.Context, with budget, only string) error {
 		return fmt.Errorf("%w: %s: %s", errRed, healthy.Invariant, healthy.What)
 	}
 	fmt.Printf("without any mutant: %s steps, nothing found\n", thousands(healthy.Steps))
-	ran, verdicts := []Mutant{}, []verdict{}
+	chosen := []int{}
 	for i := range all {
-		if !wanted.MatchString(all[i].Name) {
-			continue
+		if wanted.MatchString(packagesOf(&all[i]) + ": " + all[i].Name) {
+			chosen = append(chosen, i)
 		}
-		found, err := hunt(ctx, place, binary, i+1, with)
-		if err != nil {
-			return err
-		}
-		ran, verdicts = append(ran, all[i]), append(verdicts, found)
-		fmt.Printf("%3d of %d  %s  %s\n", i+1, len(all), all[i].Name, found)
 	}
-	fmt.Printf("\n%s", markdown(ran, verdicts))
+	verdicts, err := huntAll(ctx, place, binary, all, chosen, with)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%s", markdown(all, chosen, verdicts))
 	return nil
+}
+
+// huntAll hunts some of the mutants, several at a time, and prints each verdict.
+func huntAll(ctx context.Context, root, binary string, all []Mutant, chosen []int, with budget) (map[int]verdict, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, with.parallel))
+	mu, verdicts := sync.Mutex{}, map[int]verdict{}
+	for _, i := range chosen {
+		group.Go(func() error {
+			found, err := hunt(ctx, root, binary, i+1, with)
+			mu.Lock()
+			defer mu.Unlock()
+			verdicts[i] = found
+			if err == nil {
+				fmt.Printf("%3d of %d  %s: %s\n", len(verdicts), len(chosen), all[i].Name, found)
+			}
+			return err
+		})
+	}
+	return verdicts, group.Wait() //nolint:wrapcheck // it says which mutant
 }
 
 // String tells the verdict in one line.

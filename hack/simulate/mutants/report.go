@@ -23,12 +23,13 @@ import (
 	"strings"
 )
 
-// markdown is the table for docs/reliability.md, and how many mutants were found.
-func markdown(table []Mutant, verdicts []verdict) string {
+// markdown is the table for docs/reliability.md with some of the mutants, and how many
+// of them were found.
+func markdown(table []Mutant, chosen []int, verdicts map[int]verdict) string {
 	text, found := &strings.Builder{}, 0
 	fmt.Fprintln(text, "| The defect | In | Found by | After steps |")
 	fmt.Fprintln(text, "|---|---|---|---:|")
-	for i := range table {
+	for _, i := range chosen {
 		by, steps := "**not found**", "-"
 		switch {
 		case verdicts[i].Invariant != "":
@@ -39,7 +40,7 @@ func markdown(table []Mutant, verdicts []verdict) string {
 		}
 		fmt.Fprintf(text, "| %s | %s | %s | %s |\n", table[i].Name, packagesOf(&table[i]), by, steps)
 	}
-	fmt.Fprintf(text, "\nfound %d of %d\n", found, len(table))
+	fmt.Fprintf(text, "\nfound %d of %d\n", found, len(chosen))
 	return text.String()
 }
 
