@@ -39,6 +39,8 @@ type budget struct {
 	timeout     time.Duration
 	// parallel is how many mutants run at the same time.
 	parallel int
+	// results is the name of a file for the verdicts; empty for none.
+	results string
 }
 
 // verdict is what became of a mutant.
@@ -51,6 +53,8 @@ type verdict struct {
 	Steps int
 	// Reached: the changed code was called.
 	Reached bool
+	// Seeds is how many seeds were run if no check found it.
+	Seeds uint64
 }
 
 // resultPrefix begins the line in which the test tells its verdict, and progressPrefix a

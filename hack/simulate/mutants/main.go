@@ -39,6 +39,7 @@ func main() {
 	flag.IntVar(&with.steps, "steps", 1000, "how many steps each run has, besides those until the world is quiet")
 	flag.DurationVar(&with.timeout, "timeout", 10*time.Minute, "how long all runs of one mutant may take")
 	flag.IntVar(&with.parallel, "parallel", 1, "how many mutants to run at the same time")
+	flag.StringVar(&with.results, "results", "", "a file for the verdicts; if it exists, mutants that were found are not run again, and the others continue with the next seed; valid for one state of the code")
 	only := flag.String("only", "", "run only the mutants that match this regular expression: their packages, a colon, and their name")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -74,7 +75,11 @@ func run(ctx context.Context, with budget, only string) error {
 	if err != nil {
 		return err
 	}
-	healthy, err := hunt(ctx, place, binary, 0, with)
+	earlier, err := readResults(with.results)
+	if err != nil {
+		return err
+	}
+	healthy, err := earlier.further("", with, func(rest budget) (verdict, error) { return hunt(ctx, place, binary, 0, rest) })
 	if err != nil {
 		return err
 	}
@@ -88,7 +93,7 @@ func run(ctx context.Context, with budget, only string) error {
 			chosen = append(chosen, i)
 		}
 	}
-	verdicts, err := huntAll(ctx, place, binary, all, chosen, with)
+	verdicts, err := huntAll(ctx, place, binary, all, chosen, with, earlier)
 	if err != nil {
 		return err
 	}
@@ -96,14 +101,15 @@ func run(ctx context.Context, with budget, only string) error {
 	return nil
 }
 
-// huntAll hunts some of the mutants, several at a time, and prints each verdict.
-func huntAll(ctx context.Context, root, binary string, all []Mutant, chosen []int, with budget) (map[int]verdict, error) {
+// huntAll hunts some of the mutants, several at a time, and prints each verdict. It
+// begins with the verdicts of an earlier run, if there are any.
+func huntAll(ctx context.Context, root, binary string, all []Mutant, chosen []int, with budget, earlier *results) (map[int]verdict, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, with.parallel))
 	mu, verdicts := sync.Mutex{}, map[int]verdict{}
 	for _, i := range chosen {
 		group.Go(func() error {
-			found, err := hunt(ctx, root, binary, i+1, with)
+			found, err := earlier.further(all[i].Name, with, func(rest budget) (verdict, error) { return hunt(ctx, root, binary, i+1, rest) })
 			mu.Lock()
 			defer mu.Unlock()
 			verdicts[i] = found
