@@ -135,7 +135,7 @@ var reviewed = []Mutant{
 	},
 	{
 		Name: "a rejected update after a reset loses the confirmed revision",
-		Edits: one("decide/evidence.go", "confirmedRevision",
+		Edits: one("decide/evidence.go", "notedRevision",
 			`if reset != nil && reset.ObservedGeneration == work.Generation {`, `if reset != nil && false {`),
 	},
 	{
