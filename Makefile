@@ -82,6 +82,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 test-unit: ## Run the tests that need no server, with the race detector.
 	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/argocd/... ./hack/bench/... ./hack/testbed/... ./docs/...
 	go test $(TESTFLAGS) ./hack/simulate/apiserver ./hack/simulate/karmada ./hack/simulate/mutants
+	go test $(TESTFLAGS) -run '^Test(Simulation|Replay)$$' ./hack/simulate
 	@# Without the test cache, which does not see files outside these modules.
 	go -C hack/chart test -count 1 $(TESTFLAGS) ./...
 	go -C hack/fleet test -count 1 $(TESTFLAGS) ./...
@@ -114,13 +115,14 @@ e2e-argocd: ## Deploy to Karmada with Argo CD from a Git repository. Needs redis
 e2e-karmada: ## Play the same traces on a real Karmada and on the simulated one, and compare.
 	go test -tags e2e,e2e_karmada -run '^TestKarmadaIsAsItsModel' -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
-# How many steps to simulate, in runs of 500, and the seed of the first run.
+# How many steps to simulate at least, in runs of 1000 and the steps until all is quiet,
+# and the seed of the first run.
 STEPS ?= 10000
 SEED ?= 1
 
 .PHONY: simulate
 simulate: ## Simulate the controller with random users and faults, for example: make simulate STEPS=100000 SEED=7
-	go test ./hack/simulate -run '^TestSimulation$$' -count 1 -timeout 24h -v -args -seed $(SEED) -runs $$(( ($(STEPS) + 499) / 500 )) -steps 500
+	go test ./hack/simulate -run '^TestSimulation$$' -count 1 -timeout 24h -v -args -seed $(SEED) -total $(STEPS)
 
 # Additional flags, for example: make simulate-mutants MUTANTFLAGS='-only ^cached: -steps 5000'
 MUTANTFLAGS ?=

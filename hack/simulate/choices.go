@@ -40,6 +40,9 @@ func seeded(seed uint64, steps int) *choices {
 // scripted chooses again what was chosen before.
 func scripted(script [][]int) *choices { return &choices{script: script} }
 
+// begin begins what is chosen before the first step.
+func (c *choices) begin() { c.made = [][]int{nil} }
+
 // step begins a step. It returns false after the last one.
 func (c *choices) step() bool {
 	if c.random == nil && len(c.made) >= len(c.script) || c.random != nil && c.left == 0 {
@@ -57,7 +60,7 @@ func (c *choices) below(n int) int {
 	case n <= 1:
 	case c.random != nil:
 		chosen = c.random.IntN(n)
-	case len(c.made[last]) < len(c.script[last]):
+	case last < len(c.script) && len(c.made[last]) < len(c.script[last]):
 		chosen = c.script[last][len(c.made[last])] % n
 	}
 	c.made[last] = append(c.made[last], chosen)

@@ -18,30 +18,34 @@ package simulate
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 )
 
 // disturb breaks something, or repairs it.
 func (w *World) disturb(ctx context.Context) error {
-	switch w.choices.below(8) {
-	case 0:
-		member := w.karmada.Member(oneOf(w.choices, memberNames))
-		if member.IsCut() {
-			w.tell("%s can be reached again", member.Name)
-			member.Mend()
-		} else {
-			w.tell("%s cannot be reached", member.Name)
-			member.Cut()
-		}
-	case 1:
+	switch w.choices.below(14) {
+	case 0, 1:
+		w.cut()
+	case 2:
 		w.tell("the history of the API server is compacted")
 		w.server.Compact()
-	case 2:
+	case 3, 4:
 		return w.crash(ctx)
-	case 3:
+	case 5:
 		return w.settle(ctx)
+	case 6:
+		w.noWebhook = !w.noWebhook
+		w.tell("Karmada's webhook answers: %t", !w.noWebhook)
+	case 7:
+		w.restartServer()
+	case 8:
+		member := w.karmada.Member(oneOf(w.choices, memberNames))
+		member.ClockOffset = oneOf(w.choices, offsets)
+		w.tell("the clock of %s is %v ahead", member.Name, member.ClockOffset)
+	case 9, 10:
+		w.freeze()
 	default:
 		w.tell("karmada-controller-manager is restarted")
 		w.karmada.StopManager()
@@ -50,38 +54,90 @@ func (w *World) disturb(ctx context.Context) error {
 	return nil
 }
 
-// crash ends the controller in the middle of what it does, and starts it again. To the
-// world, it has ended: nobody answers it anymore.
-func (w *World) crash(ctx context.Context) error {
-	w.tell("%s crashes", w.replica.name)
-	return w.restart(ctx)
-}
+// offsets are how far clocks of members are ahead.
+var offsets = []time.Duration{0, 30 * time.Second, -30 * time.Second, time.Hour, -time.Hour}
 
-// revive starts the controller again if it has ended by itself, as it does if its
-// caches do not fill in time.
-func (w *World) revive(ctx context.Context) error {
-	select {
-	case err := <-w.replica.ended:
-		w.tell("%s ends: %v", w.replica.name, err)
-		w.replica.hasEnded = true
-		return w.restart(ctx)
-	default:
-		return nil
+// cut severs the connection to a member, or restores it.
+func (w *World) cut() {
+	member := w.karmada.Member(oneOf(w.choices, memberNames))
+	if member.IsCut() {
+		w.tell("%s can be reached again", member.Name)
+		member.Mend()
+	} else {
+		w.tell("%s cannot be reached", member.Name)
+		member.Cut()
 	}
 }
 
-// restart starts the controller as a new process.
-func (w *World) restart(ctx context.Context) error {
-	started, err := startReplica(ctx, fmt.Sprintf("%s-%d", theController, len(w.dead)+2), w.server)
-	w.dead, w.replica = append(w.dead, w.replica), started
-	return err
+// restartServer cuts all watches and loses all requests of the controller at once.
+func (w *World) restartServer() {
+	w.tell("the API server is restarted")
+	for _, call := range w.pending() {
+		call.Drop()
+	}
+	for _, stream := range w.server.Streams() {
+		if w.isAlive(stream.Client) {
+			stream.Cut()
+		}
+	}
+}
+
+// crash ends a process of the controller in the middle of what it does, and starts
+// another. To the world, it has ended: nobody answers it anymore.
+func (w *World) crash(ctx context.Context) error {
+	crashed := oneOf(w.choices, w.replicas)
+	w.tell("%s crashes", crashed.name)
+	return w.replace(ctx, crashed)
+}
+
+// freeze has nobody answer a process of the controller for a while. What it has sent may
+// take effect later.
+func (w *World) freeze() {
+	chosen := oneOf(w.choices, w.replicas)
+	if chosen.frozen {
+		w.tell("%s is answered again", chosen.name)
+		chosen.frozen = false
+		return
+	}
+	w.tell("%s gets no answers", chosen.name)
+	for _, call := range w.pending() {
+		if call.Client == chosen.name && writes(call) && w.choices.oneIn(2) {
+			w.delay(call)
+		}
+	}
+	chosen.frozen = true
+}
+
+// revive starts a process of the controller again if it has ended by itself, as it does
+// if its caches do not fill in time, or if it no longer leads.
+func (w *World) revive(ctx context.Context) error {
+	for _, r := range slices.Clone(w.replicas) {
+		select {
+		case err := <-r.ended:
+			w.tell("%s ends: %v", r.name, err)
+			r.hasEnded = true
+			if err := w.replace(ctx, r); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// replace starts a new process for one that has ended.
+func (w *World) replace(ctx context.Context, ended *replica) error {
+	w.dead = append(w.dead, ended)
+	w.replicas = slices.DeleteFunc(w.replicas, func(r *replica) bool { return r == ended })
+	return w.startReplica(ctx)
 }
 
 // end ends all replicas, also those that have crashed, so that no goroutine is left. A
 // manager that is canceled while it starts never ends: therefore everybody is answered
 // until all have started.
 func (w *World) end(ctx context.Context) error {
-	w.dead = append(w.dead, w.replica)
+	w.dead = append(w.dead, w.replicas...)
+	w.replicas = nil
 	const whileTheyStart = 150
 	for range whileTheyStart {
 		synctest.Wait()

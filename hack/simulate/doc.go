@@ -18,14 +18,21 @@ limitations under the License.
 // API server, a simulated Karmada and simulated members, on a virtual clock. A seed decides
 // every choice, and the same seed replays the same history.
 //
-//	world.go       the parts, and how they are put together
-//	schedule.go    what happens next
-//	choices.go     who decides that
-//	controller.go  the controller under test, with its manager, caches and queues
-//	users.go       what people do: operations.go, mistakes.go
-//	truth.go       what must hold at every step
-//	quiet.go       what must hold when nothing happens anymore
-//	run.go         a run, and a shorter one that fails in the same way
+//	world.go         the parts, and how they are put together
+//	schedule.go      what happens next
+//	choices.go       who decides that
+//	controller.go    the controller under test: one process, or a pair that elects a leader
+//	disturb.go       what breaks
+//	users.go         what people do: resources.go, propagations.go, works.go, fleet.go
+//	truth.go         what really happened
+//	desire.go        what is desired
+//	holdings.go      what must hold for each write to a Work
+//	statuses.go      what must hold for each status
+//	quiet.go         until nothing happens anymore
+//	right.go         what must hold then
+//	portrait.go      what the world looks like then, and how it must not differ from
+//	fresh.go         a world in which the same was applied from the beginning
+//	run.go           a run; shrink.go: a shorter one that fails in the same way
 //
 // Everything runs in a bubble of testing/synctest, in which time is virtual and passes
 // only when all goroutines wait. Requests of the controller, and events of its watches,

@@ -1,5 +1,3 @@
-//go:build mutants
-
 /*
 Copyright The Karmada Direct Authors.
 

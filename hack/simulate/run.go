@@ -48,29 +48,45 @@ func violated(invariant, format string, arguments ...any) *violation {
 }
 
 // run makes all steps, and then waits until nothing happens anymore.
-func run(t *testing.T, choices *choices) (result Result) {
+func run(t *testing.T, choices *choices) Result {
+	t.Helper()
+	result, painted, sketched := runOnce(t, choices)
+	if painted == nil {
+		return result
+	}
+	if differs := painted.compare(afresh(t, sketched)); differs != nil {
+		result.Violation, result.Invariant = differs.what, differs.invariant
+	}
+	return result
+}
+
+// runOnce makes all steps. It returns what the world looks like in the end, and what is
+// desired in it, unless the run fails.
+func runOnce(t *testing.T, choices *choices) (result Result, painted *portrait, sketched *sketch) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		choices.made = append(choices.made, nil) // before the first step, nothing is chosen
+		choices.begin()
 		w, err := newWorld(ctx, choices)
 		if err != nil {
 			t.Fatal(err)
 		}
-		choices.made = nil
 		err = w.live(ctx)
+		result = Result{Steps: w.steps, Choices: choices.made, Story: w.story}
+		if err == nil {
+			painted, sketched = w.paint(), w.sketch()
+		}
 		if err := w.end(ctx); err != nil {
 			t.Error(err)
 		}
-		result = Result{Steps: w.steps, Choices: choices.made, Story: w.story}
 		if broken, ok := errors.AsType[*violation](err); ok {
 			result.Violation, result.Invariant = broken.what, broken.invariant
 		} else if err != nil {
 			t.Errorf("the simulation itself fails: %v", err)
 		}
 	})
-	return result
+	return result, painted, sketched
 }
 
 func (w *World) live(ctx context.Context) error {
@@ -85,7 +101,10 @@ func (w *World) live(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.settle(ctx)
+	if err := w.settle(ctx); err != nil {
+		return err
+	}
+	return w.rest(ctx)
 }
 
 // String tells the end of the story.

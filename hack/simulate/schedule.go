@@ -41,6 +41,7 @@ func (w *World) step(ctx context.Context) error {
 	if err := w.revive(ctx); err != nil {
 		return err
 	}
+	w.arrive(false)
 	switch chosen := w.choices.below(40); {
 	case chosen < 33:
 		if err := w.progress(ctx); err != nil {
@@ -110,17 +111,22 @@ func isRoutine(action karmada.Action) bool {
 	return false
 }
 
+// isAlive reports whether a client is a replica that runs and can be answered.
+func (w *World) isAlive(client string) bool {
+	return slices.ContainsFunc(w.replicas, func(r *replica) bool { return r.name == client && !r.frozen })
+}
+
 // pending are the requests of the controller that wait. Those of replicas that have
 // crashed wait forever.
 func (w *World) pending() []*apiserver.Call {
-	return slices.DeleteFunc(w.server.Pending(), func(call *apiserver.Call) bool { return call.Client != w.replica.name })
+	return slices.DeleteFunc(w.server.Pending(), func(call *apiserver.Call) bool { return !w.isAlive(call.Client) })
 }
 
 // waiting are the watches with events that the controller has not seen.
 func (w *World) waiting() []*apiserver.Stream {
 	waiting := []*apiserver.Stream{}
 	for _, stream := range w.server.Streams() {
-		if stream.Client == w.replica.name && stream.Waiting() > 0 {
+		if w.isAlive(stream.Client) && stream.Waiting() > 0 {
 			waiting = append(waiting, stream)
 		}
 	}
@@ -145,8 +151,36 @@ func (w *World) act(ctx context.Context, action karmada.Action) {
 
 // serve answers a request.
 func (w *World) serve(call *apiserver.Call) {
-	w.add(!writes(call) || call.Resource == "events", "%s", call)
+	w.add(!writes(call) || call.Resource == "events" || call.Resource == "leases", "%s", call)
 	call.Serve()
+}
+
+// lateCall is a request that takes effect later.
+type lateCall struct {
+	what   string
+	arrive func()
+	// at is when an API server gives up on a request.
+	at time.Time
+}
+
+// delay has a request take effect later than the controller believes that it failed.
+func (w *World) delay(call *apiserver.Call) {
+	w.tell("%s: lost, and under way", call)
+	if arrive := call.Delay(); arrive != nil {
+		w.late = append(w.late, &lateCall{what: call.String(), arrive: arrive, at: time.Now().Add(time.Minute)})
+	}
+}
+
+// arrive has requests take effect that must now, or all of them.
+func (w *World) arrive(all bool) {
+	w.late = slices.DeleteFunc(w.late, func(late *lateCall) bool {
+		due := all || !time.Now().Before(late.at)
+		if due {
+			w.tell("%s: takes effect", late.what)
+			late.arrive()
+		}
+		return due
+	})
 }
 
 func writes(call *apiserver.Call) bool {
@@ -156,6 +190,22 @@ func writes(call *apiserver.Call) bool {
 // answer decides what becomes of a request.
 func (w *World) answer(call *apiserver.Call) {
 	switch w.choices.below(60) {
+	case 51:
+		if writes(call) {
+			w.delay(call)
+			return
+		}
+	case 52, 53:
+		if call.MayBeStale() {
+			version := w.server.ResourceVersion() - int64(w.choices.below(100))
+			w.tell("%s: as of %d versions ago", call, w.server.ResourceVersion()-version)
+			call.ServeStale(version)
+			return
+		}
+	case 54:
+		w.tell("%s: unavailable", call)
+		call.Refuse(apierrors.NewServiceUnavailable("not now"))
+		return
 	case 55:
 		if writes(call) {
 			w.tell("%s: conflict", call)
@@ -164,7 +214,7 @@ func (w *World) answer(call *apiserver.Call) {
 		}
 	case 56:
 		w.tell("%s: too many requests", call)
-		call.Refuse(apierrors.NewTooManyRequests("busy", 1))
+		call.Refuse(apierrors.NewTooManyRequests("busy", 1+w.choices.below(5)))
 		return
 	case 57:
 		w.tell("%s: internal error", call)

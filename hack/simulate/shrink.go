@@ -29,7 +29,7 @@ func shrink(t *testing.T, failed Result, budget time.Duration) Result {
 	began := time.Now()
 	for size := max(1, len(failed.Choices)/2); ; size = max(1, size/2) {
 		shorter := false
-		for from := 0; from < len(failed.Choices); {
+		for from := 1; from < len(failed.Choices); {
 			if time.Since(began) > budget {
 				return failed
 			}

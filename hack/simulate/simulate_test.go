@@ -30,8 +30,11 @@ import (
 var (
 	seed  = flag.Uint64("seed", 1, "the first seed")
 	runs  = flag.Int("runs", 3, "how many seeds to simulate")
-	steps = flag.Int("steps", 1000, "how many steps each run has")
+	steps = flag.Int("steps", 1000, "how many steps each run has, besides those until all is quiet")
+	total = flag.Int("total", 0, "how many steps to simulate in all; 0 for those of -runs")
 
+	pace    = flag.Duration("progress", 10*time.Second, "how often to tell how far the simulation has come")
+	most    = flag.Int("failures", 3, "after how many seeds that fail to end")
 	patient = flag.Duration("shrink", 2*time.Minute, "for how long to look for a shorter run that fails in the same way")
 )
 
@@ -48,12 +51,19 @@ func TestMain(m *testing.M) {
 // TestSimulation: whatever happens, the controller says and does nothing wrong, and all
 // is right in the end.
 func TestSimulation(t *testing.T) {
-	for i := range uint64(*runs) { //nolint:gosec // it is not negative
-		result := run(t, seeded(*seed+i, *steps))
-		t.Logf("seed %d: %d steps", *seed+i, result.Steps)
+	began, told, sum, red := time.Now(), time.Now(), 0, []uint64{}
+	for current, last := *seed, false; !last; current++ {
+		result := run(t, seeded(current, *steps))
+		sum += result.Steps
 		if result.Violation != "" {
-			result = shrink(t, result, *patient)
-			t.Fatalf("seed %d, with %d steps left: %s", *seed+i, len(result.Choices), result)
+			red = append(red, current)
+			shorter := shrink(t, result, *patient)
+			t.Errorf("seed %d, with %d steps left: %s", current, len(shorter.Choices), shorter)
+		}
+		last = len(red) == *most || *total > 0 && sum >= *total || *total == 0 && current+1 == *seed+uint64(*runs) //nolint:gosec // it is not negative
+		if now := time.Now(); last || now.Sub(told) > *pace {
+			told = now
+			t.Logf("seeds %d to %d: %d steps, %.0f steps/s, red: %v", *seed, current, sum, float64(sum)/now.Sub(began).Seconds(), red)
 		}
 	}
 }

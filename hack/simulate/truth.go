@@ -21,25 +21,21 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
-	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/apiserver"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
 )
-
-// place is an object on a member.
-type place struct {
-	member string
-	key    karmada.Key
-}
 
 // sight is what was at a place, or what a Work held, from a step on.
 type sight struct {
@@ -50,27 +46,51 @@ type sight struct {
 // truth knows what really happened, and checks what the controller does and says
 // against it.
 type truth struct {
-	w *World
+	w       *World
+	desired *desire
+	// wanted is what should be where, and for whom.
+	wanted map[place]map[string]bool
 	// contents are the contents that a revision stands for.
 	contents map[string]string
 	// ran is what members had; an empty content for nothing.
 	ran map[place][]sight
+	// looked is the version of each member that was looked at last, seen how many of its
+	// deletions were checked.
+	looked map[string]int64
+	seen   map[string]int
+	// works are the Works that exist, and ended those that have ended last.
+	works, ended map[types.NamespacedName]*holding
 	// sent is, by Work, which revision it held.
 	sent map[types.NamespacedName][]sight
-	// named is, by DirectPropagation, what it wants where.
-	named map[types.NamespacedName]map[place]bool
-	// withdrawn are the places from which somebody took an object: a user, or Karmada.
-	withdrawn map[place]bool
-	// seen is how many deletions of each member were checked.
-	seen map[string]int
+	// withdrawn is the step at which somebody last stopped wanting something, renewed
+	// that at which a resource was created again.
+	withdrawn map[place]int
+	renewed   map[karmada.Key]int
+	// said is, by object, when it last asked to preserve, and when it last did not.
+	said map[string]*answers
+	// orphans are the objects that ended without the finalizer.
+	orphans map[types.UID]bool
+	// kept are the places where objects may stay that nobody wants anymore.
+	kept map[place]bool
+	// calm is the step at which the controller last had time to see everything.
+	calm int
+	// proven are rows whose content was found to be right.
+	proven map[string]bool
+	// changes are the writes of all, without those that go on forever: to leases, and
+	// new attempts of Works that a cluster refuses.
+	changes int
 	// violations are what must not happen and did.
 	violations []*violation
 }
 
+// answers are the steps at which an object last asked to preserve, and last did not.
+type answers struct{ preserve, remove int }
+
 func newTruth(w *World) *truth {
 	return &truth{
-		w: w, contents: map[string]string{}, ran: map[place][]sight{}, sent: map[types.NamespacedName][]sight{},
-		named: map[types.NamespacedName]map[place]bool{}, withdrawn: map[place]bool{}, seen: map[string]int{},
+		w: w, desired: newDesire(), contents: map[string]string{}, ran: map[place][]sight{}, looked: map[string]int64{}, seen: map[string]int{},
+		works: map[types.NamespacedName]*holding{}, ended: map[types.NamespacedName]*holding{}, sent: map[types.NamespacedName][]sight{},
+		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]bool{}, kept: map[place]bool{}, proven: map[string]bool{},
 	}
 }
 
@@ -80,195 +100,189 @@ func (t *truth) violated(invariant, format string, arguments ...any) {
 	t.w.tell("VIOLATION: %s", found.what)
 }
 
-// wrote checks a write to the API server.
+func isController(client string) bool { return strings.HasPrefix(client, theController) }
+
+// wrote checks a write to the API server, and learns from it.
 func (t *truth) wrote(write apiserver.Write) {
+	if write.Resource != "leases" && !isAttempt(write) {
+		t.changes++
+	}
 	switch write.Resource {
 	case "works":
 		t.wroteWork(write)
 	case "directpropagations":
-		t.wrotePropagation(write)
+		t.wrotePropagation(write, &propagationv1alpha1.DirectPropagation{})
+	case "clusterdirectpropagations":
+		t.wrotePropagation(write, &propagationv1alpha1.ClusterDirectPropagation{})
+	case "clusters":
+		t.wroteCluster(write)
+	case "overridepolicies":
+		t.wrotePolicy(write)
+	default:
+		t.wroteResource(write)
 	}
 }
 
-func asWork(object *unstructured.Unstructured) *workv1alpha1.Work {
-	if object == nil {
-		return nil
+// isAttempt reports whether a write belongs to a new attempt of a Work that its cluster
+// refuses: there is one at least every five minutes.
+func isAttempt(write apiserver.Write) bool {
+	if write.Resource != "works" || write.Before == nil || write.After == nil {
+		return false
 	}
-	work := &workv1alpha1.Work{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, work); err != nil {
-		panic(err) // a bug of the simulation
+	for _, object := range []*unstructured.Unstructured{write.Before, write.After} {
+		work := into(object, &workv1alpha1.Work{})
+		if !meta.IsStatusConditionFalse(work.Status.Conditions, workv1alpha1.WorkApplied) {
+			return false
+		}
 	}
-	return work
+	return true
 }
 
-// wroteWork checks that the controller writes no Work of others, and learns which
-// content is sent under which revision.
-func (t *truth) wroteWork(write apiserver.Write) {
-	before, after := asWork(write.Before), asWork(write.After)
-	byController := strings.HasPrefix(write.Client, theController)
-	if byController && before != nil && !isOurs(before) {
-		t.violated("foreign Work written", "the controller has written Work %s/%s of somebody else", write.Namespace, write.Name)
+// into converts what was written. The simulation writes nothing that cannot be
+// converted.
+func into[T any](object *unstructured.Unstructured, typed T) T {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		panic(err)
 	}
-	if before != nil && !byController && (after == nil || after.DeletionTimestamp != nil || !isOurs(after)) {
-		t.withdraw(before)
-	}
-	if after != nil && len(after.Spec.Workload.Manifests) == 1 {
-		t.learn(after, byController)
-	}
-}
-
-// learn records what a Work holds, and which content the controller sends under which
-// revision.
-func (t *truth) learn(after *workv1alpha1.Work, byController bool) {
-	manifest := &unstructured.Unstructured{}
-	if err := manifest.UnmarshalJSON(after.Spec.Workload.Manifests[0].Raw); err != nil {
-		panic(err) // a bug of the simulation
-	}
-	content := karmada.ContentHash(manifest)
-	if _, err := render.Compact(after); err != nil {
-		panic(err) // a bug of the simulation
-	}
-	revision, key := render.Revision(after), types.NamespacedName{Namespace: after.Namespace, Name: after.Name}
-	if sent := t.sent[key]; len(sent) == 0 || sent[len(sent)-1].content != revision {
-		t.sent[key] = append(sent, sight{step: t.w.steps, content: revision})
-	}
-	if byController {
-		t.contents[revision] = content
-	}
-}
-
-// isOurs reports whether a Work has the marks of an owner and none of a policy.
-func isOurs(work *workv1alpha1.Work) bool {
-	return work.Labels[propagationv1alpha1.OwnerUIDLabel] != "" && metav1.GetControllerOf(work) == nil
-}
-
-// withdraw records that what a Work holds may leave its member.
-func (t *truth) withdraw(work *workv1alpha1.Work) {
-	if len(work.Spec.Workload.Manifests) != 1 {
-		return
-	}
-	manifest := &unstructured.Unstructured{}
-	if err := manifest.UnmarshalJSON(work.Spec.Workload.Manifests[0].Raw); err != nil {
-		return // it was edited
-	}
-	t.withdrawn[place{member: render.ClusterOf(work.Namespace), key: karmada.KeyOf(manifest)}] = true
-}
-
-func asPropagation(object *unstructured.Unstructured) *propagationv1alpha1.DirectPropagation {
-	propagation := &propagationv1alpha1.DirectPropagation{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, propagation); err != nil {
-		panic(err) // a bug of the simulation
-	}
-	return propagation
+	return typed
 }
 
 // wrotePropagation records which objects each member should have, and checks the status.
-func (t *truth) wrotePropagation(write apiserver.Write) {
-	key, wants := types.NamespacedName{Namespace: write.Namespace, Name: write.Name}, map[place]bool{}
+func (t *truth) wrotePropagation(write apiserver.Write, object cached.Object) {
+	if write.After == nil {
+		into(write.Before, object)
+		t.checkEnd(write, object)
+		if !isController(write.Client) || !slices.Contains(object.GetFinalizers(), propagationv1alpha1.CleanupFinalizer) {
+			t.orphans[object.GetUID()] = true
+		}
+		delete(t.desired.objects, titleOf(object))
+		t.want()
+		return
+	}
+	into(write.After, object)
+	if before := t.desired.objects[titleOf(object)]; before != nil {
+		t.says(before)
+	}
+	if write.Before != nil && len(write.Before.GetFinalizers()) > len(write.After.GetFinalizers()) {
+		t.checkEnd(write, object)
+	}
+	t.desired.objects[titleOf(object)] = object
+	t.says(object)
+	if write.Subresource == "status" {
+		t.judge(object)
+		return
+	}
+	t.want()
+}
+
+// want finds out what is no longer wanted.
+func (t *truth) want() {
+	wanted := t.desired.wants()
+	for where, owners := range t.wanted {
+		for owner := range owners {
+			if !wanted[where][owner] {
+				t.withdrawn[where] = t.w.steps
+			}
+		}
+	}
+	t.wanted = wanted
+}
+
+// says records whether an object asks to preserve.
+func (t *truth) says(object cached.Object) {
+	title := titleOf(object)
+	if t.said[title] == nil {
+		t.said[title] = &answers{preserve: -1, remove: -1}
+	}
+	if preserves(object) {
+		t.said[title].preserve = t.w.steps
+	} else {
+		t.said[title].remove = t.w.steps
+	}
+}
+
+func preserves(object cached.Object) bool {
+	preserve := object.GetSpec().PreserveResourcesOnDeletion
+	return preserve != nil && *preserve
+}
+
+// wroteCluster learns which clusters there are. One that leaves takes everything
+// along.
+func (t *truth) wroteCluster(write apiserver.Write) {
+	if write.After == nil || write.After.GetDeletionTimestamp() != nil {
+		delete(t.desired.clusters, write.Name)
+		for where := range t.wanted {
+			if where.member == write.Name {
+				t.withdrawn[where] = t.w.steps
+			}
+		}
+	} else {
+		t.desired.clusters[write.After.GetName()] = labels.Set(write.After.GetLabels())
+	}
+	t.want()
+}
+
+func (t *truth) wrotePolicy(write apiserver.Write) {
+	var spec *policyv1alpha1.OverrideSpec
 	if write.After != nil {
-		propagation := asPropagation(write.After)
-		if write.Subresource == "status" {
-			t.judge(propagation)
-		}
-		if propagation.DeletionTimestamp == nil {
-			wants = wantedBy(propagation)
-		}
+		spec = &into(write.After, &policyv1alpha1.OverridePolicy{}).Spec
 	}
-	for where := range t.named[key] {
-		if !wants[where] {
-			t.withdrawn[where] = true
-		}
-	}
-	t.named[key] = wants
+	t.desired.policies[write.Name] = append(t.desired.policies[write.Name], spec)
 }
 
-func wantedBy(propagation *propagationv1alpha1.DirectPropagation) map[place]bool {
-	wants := map[place]bool{}
-	for _, cluster := range propagation.Spec.Clusters {
-		wants[place{member: cluster.Name, key: keyNamed(propagation.Spec.Resource, propagation.Namespace)}] = true
+// wroteResource learns what may be sent.
+func (t *truth) wroteResource(write apiserver.Write) {
+	object := write.After
+	if object == nil {
+		object = write.Before
 	}
-	return wants
-}
-
-func keyNamed(reference propagationv1alpha1.ResourceReference, namespace string) karmada.Key {
-	return karmada.Key{
-		GroupVersionKind: schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind), Namespace: namespace, Name: reference.Name,
+	key := karmada.KeyOf(object)
+	if !isPropagated(key) || write.Subresource == "status" {
+		return
 	}
-}
-
-// judge checks that a status says nothing that is not true.
-func (t *truth) judge(propagation *propagationv1alpha1.DirectPropagation) {
-	status := &propagation.Status
-	if status.ObservedGeneration == nil || *status.ObservedGeneration != propagation.Generation {
-		return // it is about another spec
+	if write.Before == nil && len(t.desired.resources[key]) > 0 {
+		t.renewed[key] = t.w.steps
 	}
-	trueRows := 0
-	for i := range status.Clusters {
-		row := &status.Clusters[i]
-		if row.Applied != metav1.ConditionTrue {
-			continue
-		}
-		trueRows++
-		if why := t.disproves(propagation, row); why != "" {
-			t.violated("a row lies", "DirectPropagation %s says that %s has applied revision %s, but %s", propagation.Name, row.Name, row.Revision, why)
-		}
-	}
-	for _, condition := range status.Conditions {
-		if condition.Type == propagationv1alpha1.ConditionReady && condition.Status == metav1.ConditionTrue && trueRows != len(propagation.Spec.Clusters) {
-			t.violated("Ready lies", "DirectPropagation %s is Ready, but only %d of %d rows are True", propagation.Name, trueRows, len(propagation.Spec.Clusters))
-		}
-	}
-}
-
-// disproves returns why a row that is True is not true; empty if it is: the member had
-// the content of the revision when the Work that holds it was written, or later.
-func (t *truth) disproves(propagation *propagationv1alpha1.DirectPropagation, row *propagationv1alpha1.ClusterStatus) string {
-	reference := propagation.Spec.Resource
-	sent := t.sent[render.WorkKey(row.Name, reference.Kind, propagation.Namespace, reference.Name)]
-	last := slices.IndexFunc(sent, func(s sight) bool { return s.content == row.Revision })
-	if last < 0 {
-		return "no Work ever held it"
-	}
-	for i, s := range sent {
-		if s.content == row.Revision {
-			last = i
-		}
-	}
-	want, since := t.contents[row.Revision], sent[last].step
-	if ran := t.ran[place{member: row.Name, key: keyNamed(reference, propagation.Namespace)}]; !hadSince(ran, want, since) {
-		return fmt.Sprintf("the member has not had it since step %d, when its Work was written: it had %v", since, ran[max(0, len(ran)-3):])
-	}
-	return ""
-}
-
-// hadSince reports whether a content was there at a step or later.
-func hadSince(ran []sight, content string, step int) bool {
-	for i, s := range ran {
-		ended := i+1 < len(ran) && ran[i+1].step <= step
-		if s.content == content && !ended {
-			return true
-		}
-	}
-	return false
+	t.desired.resources[key] = append(t.desired.resources[key], write.After)
+	t.want()
 }
 
 // look checks the members, and returns an error if something has happened that must not.
 func (t *truth) look() error {
 	for _, name := range memberNames {
 		member := t.w.karmada.Member(name)
-		t.lookAt(member)
-		deletions := member.Deletions()
-		for _, deletion := range deletions[t.seen[name]:] {
-			if where := (place{member: name, key: deletion.Key}); deletion.Cause == karmada.Withdrawn && !t.withdrawn[where] {
-				t.violated("something is lost", "%s was deleted on %s, because of Work %s, although nobody withdrew it", deletion.Key, name, deletion.Work)
-			}
+		if version := member.Version(); t.looked[name] != version {
+			t.looked[name] = version
+			t.lookAt(member)
+			t.checkDeletions(member)
 		}
-		t.seen[name] = len(deletions)
 	}
 	if len(t.violations) > 0 {
 		return t.violations[0]
 	}
 	return nil
+}
+
+// checkDeletions checks that what left a member was withdrawn.
+func (t *truth) checkDeletions(member *karmada.Member) {
+	deletions := member.Deletions()
+	for _, deletion := range deletions[t.seen[member.Name]:] {
+		if deletion.Cause != karmada.Withdrawn {
+			continue
+		}
+		if by := t.endOf(deletion.Work); by == nil || !by.leaving {
+			t.violated("something is lost", "%s was deleted on %s, because of Work %s, although nobody withdrew it", deletion.Key, member.Name, deletion.Work)
+		}
+	}
+	t.seen[member.Name] = len(deletions)
+}
+
+// endOf is a Work that is being deleted, or has been.
+func (t *truth) endOf(key types.NamespacedName) *holding {
+	if held := t.works[key]; held != nil && held.work.DeletionTimestamp != nil {
+		return held
+	}
+	return t.ended[key]
 }
 
 // lookAt records what a member has.
@@ -292,3 +306,32 @@ func (t *truth) record(where place, content string) {
 		t.ran[where] = append(ran, sight{step: t.w.steps, content: content})
 	}
 }
+
+// manifestOf is what a Work holds; nil if that cannot be read.
+func manifestOf(work *workv1alpha1.Work) *unstructured.Unstructured {
+	if len(work.Spec.Workload.Manifests) != 1 {
+		return nil
+	}
+	manifest := &unstructured.Unstructured{}
+	if err := manifest.UnmarshalJSON(work.Spec.Workload.Manifests[0].Raw); err != nil {
+		return nil
+	}
+	return manifest
+}
+
+func nameOf(object client.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
+// isPropagated reports whether users propagate an object.
+func isPropagated(key karmada.Key) bool {
+	switch key.Kind {
+	case "ConfigMap", "Deployment", "Widget":
+		return key.Namespace == namespace
+	case "ClusterRole":
+		return true
+	}
+	return false
+}
+
+func (s sight) String() string { return fmt.Sprintf("%s from step %d", s.content, s.step) }

@@ -24,12 +24,12 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	"github.com/karmada-direct/karmada-direct/apis"
@@ -54,20 +54,26 @@ type World struct {
 	server  *apiserver.Server
 	karmada *karmada.Karmada
 	// plane is the API server as users see it.
-	plane   client.Client
-	replica *replica
+	plane client.Client
+	// replicas are the processes of the controller that run: one, or a pair of which one
+	// leads. started counts all.
+	replicas []*replica
+	pair     bool
+	started  int
+	// late are requests that take effect although the controller believes they failed.
+	late []*lateCall
 	// dead are the replicas that have ended or crashed.
 	dead  []*replica
 	users *users
 	truth *truth
 
+	// noWebhook: Karmada's webhook for Works does not answer.
+	noWebhook bool
+
 	began time.Time
 	steps int
 	story []line
 }
-
-// memberNames are the clusters: the last is a pull cluster.
-var memberNames = []string{"member1", "member2", "member3"}
 
 // newWorld returns a World in which all clusters have joined.
 func newWorld(ctx context.Context, choices *choices) (*World, error) {
@@ -82,8 +88,8 @@ func newWorld(ctx context.Context, choices *choices) (*World, error) {
 	}
 	works := 0
 	w.server, err = apiserver.New(apiserver.Options{
-		Now: time.Now, Scheme: scheme, CRDs: crds, Kinds: append(apiserver.BuiltinKinds(), karmadaKinds()...),
-		Mutate: func(write apiserver.Write) error { return admitWork(write, &works) },
+		Now: time.Now, Scheme: scheme, CRDs: crds, Kinds: append(apiserver.BuiltinKinds(), w.karmadaKinds()...),
+		Mutate: func(write apiserver.Write) error { return w.admitWork(write, &works) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the API server: %w", err)
@@ -95,31 +101,39 @@ func newWorld(ctx context.Context, choices *choices) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the client of Karmada: %w", err)
 	}
-	w.karmada = karmada.New(karmadas, karmada.Options{Now: time.Now, Revision: w.server.ResourceVersion})
+	w.karmada = karmada.New(karmadas, karmada.Options{
+		Now: time.Now, Revision: w.server.ResourceVersion, Finalize: func(_ context.Context, _ client.Client, space *corev1.Namespace) error {
+			_, err := w.server.FinishNamespace(space.Name)
+			return err //nolint:wrapcheck // the simulated Karmada shows it
+		},
+	})
 	w.truth = newTruth(w)
 	w.server.Observe(w.truth.wrote)
 	w.users = newUsers(w)
+	if err := w.populate(ctx); err != nil {
+		return nil, err
+	}
+	return w, w.startReplicas(ctx)
+}
+
+// populate creates the namespaces, and has all clusters join.
+func (w *World) populate(ctx context.Context) error {
 	for _, namespace := range []string{"shop", "karmada-system", "karmada-cluster"} {
 		if err := w.plane.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-			return nil, fmt.Errorf("creating a namespace: %w", err)
+			return fmt.Errorf("creating a namespace: %w", err)
 		}
 	}
-	for i, name := range memberNames {
-		mode := clusterv1alpha1.Push
-		if i == len(memberNames)-1 {
-			mode = clusterv1alpha1.Pull
-		}
-		w.karmada.AddMember(name, mode)
-		if err := w.plane.Create(ctx, karmada.NewCluster(name, mode)); err != nil {
-			return nil, fmt.Errorf("joining %s: %w", name, err)
+	for _, name := range memberNames {
+		w.addMember(name)
+		if err := w.plane.Create(ctx, newCluster(name)); err != nil {
+			return fmt.Errorf("joining %s: %w", name, err)
 		}
 	}
-	w.replica, err = startReplica(ctx, theController+"-1", w.server)
-	return w, err
+	return nil
 }
 
 // karmadaKinds are the kinds of Karmada that its API server serves.
-func karmadaKinds() []apiserver.Kind {
+func (w *World) karmadaKinds() []apiserver.Kind {
 	kind := func(group, version, name, plural string, namespaced bool) apiserver.Kind {
 		return apiserver.Kind{Group: group, Versions: []string{version}, Kind: name, Plural: plural, Namespaced: namespaced, Status: true, Generation: true}
 	}
@@ -135,17 +149,18 @@ func karmadaKinds() []apiserver.Kind {
 		kind("config.karmada.io", "v1alpha1", "ResourceInterpreterWebhookConfiguration", "resourceinterpreterwebhookconfigurations", false),
 		{
 			Group: authorizationv1.GroupName, Versions: []string{"v1"}, Kind: "SubjectAccessReview", Plural: "subjectaccessreviews",
-			Answer: func(_ string, review *unstructured.Unstructured) error {
-				return unstructured.SetNestedField(review.Object, true, "status", "allowed")
-			},
+			Answer: func(_ string, review *unstructured.Unstructured) error { return w.users.review(review) },
 		},
 	}
 }
 
 // admitWork does what Karmada's webhook does with Works.
-func admitWork(write apiserver.Write, works *int) error {
+func (w *World) admitWork(write apiserver.Write, works *int) error {
 	if write.Resource != "works" {
 		return nil
+	}
+	if w.noWebhook {
+		return apierrors.NewInternalError(errNoWebhook)
 	}
 	work := &workv1alpha1.Work{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(write.After.Object, work); err != nil {

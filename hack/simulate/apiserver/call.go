@@ -152,6 +152,17 @@ func (c *Call) ServeAndDrop() bool {
 	return true
 }
 
+// Delay fails the connection, although the request is still under way: it takes effect
+// when the returned function is called. The function is nil if the request no longer
+// waited.
+func (c *Call) Delay() (arrive func()) {
+	if !c.take() {
+		return nil
+	}
+	c.result <- outcome{err: &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}}
+	return func() { c.server.serve(c.from) }
+}
+
 // String describes the request in one line.
 func (c *Call) String() string { return c.from.String() }
 
@@ -165,8 +176,8 @@ func (r *request) String() string {
 	if r.Subresource != "" {
 		fmt.Fprintf(line, " (%s)", r.Subresource)
 	}
-	if options := r.options(); options != "" {
-		fmt.Fprintf(line, " ?%s", options)
+	if r.chosen != "" {
+		fmt.Fprintf(line, " ?%s", r.chosen)
 	}
 	return line.String()
 }
@@ -191,7 +202,7 @@ func (r *request) compare(to *request) int {
 		cmp.Compare(r.Client, to.Client), cmp.Compare(r.Verb, to.Verb),
 		cmp.Compare(r.Group, to.Group), cmp.Compare(r.Resource, to.Resource), cmp.Compare(r.Version, to.Version),
 		cmp.Compare(r.Namespace, to.Namespace), cmp.Compare(r.Name, to.Name), cmp.Compare(r.Subresource, to.Subresource),
-		cmp.Compare(r.options(), to.options()), cmp.Compare(r.accept, to.accept), cmp.Compare(string(r.body), string(to.body)),
+		cmp.Compare(r.chosen, to.chosen), cmp.Compare(r.accept, to.accept), cmp.Compare(string(r.body), string(to.body)),
 	)
 }
 

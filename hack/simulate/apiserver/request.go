@@ -42,6 +42,9 @@ type request struct {
 	// done ends when the request is canceled.
 	done <-chan struct{}
 
+	// chosen are the options, in one line.
+	chosen string
+
 	// staleAt is the version that a read may show instead of the newest; 0 for none.
 	staleAt int64
 	// resource is set when the request is served.
@@ -64,6 +67,7 @@ func read(client string, from *http.Request) (*request, error) {
 	}
 	if !isDiscovery(r.path) {
 		r.identify(from.Method)
+		r.chosen = r.options()
 	}
 	return r, nil
 }

@@ -165,6 +165,9 @@ func (m *Member) Runs(kind schema.GroupVersionKind, namespace, name string) (Run
 	return Running{Object: object.DeepCopy(), Content: ContentHash(object)}, true
 }
 
+// Version changes with every change of an object of the member.
+func (m *Member) Version() int64 { return m.version }
+
 // Keys returns the keys of all objects of the member, sorted.
 func (m *Member) Keys() []Key { return sortedKeys(m.objects) }
 

@@ -1,0 +1,273 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulate
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	"github.com/karmada-io/karmada/pkg/util"
+	"github.com/karmada-io/karmada/pkg/util/names"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
+)
+
+// isRight checks that members have the desired objects, and that the status says so.
+func (w *World) isRight(ctx context.Context) error {
+	for _, title := range sortedNames(w.truth.desired.objects) {
+		object := w.truth.desired.objects[title]
+		if object.GetDeletionTimestamp() != nil {
+			if w.isStuck(object) {
+				continue
+			}
+			return violated("never deleted", "%s is still being deleted", title)
+		}
+		if err := w.isTold(ctx, object); err != nil {
+			return err
+		}
+	}
+	if broken := w.truth.checkUnique(); broken != nil {
+		return broken
+	}
+	if err := w.hasOwners(); err != nil {
+		return err
+	}
+	return w.isClean()
+}
+
+// isStuck reports whether Karmada holds one of the Works of an object.
+func (w *World) isStuck(object cached.Object) bool {
+	for _, held := range w.truth.works {
+		cluster := &clusterv1alpha1.Cluster{}
+		if held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) &&
+			w.plane.Get(context.Background(), client.ObjectKey{Name: held.where.member}, cluster) == nil &&
+			(cluster.DeletionTimestamp != nil || !util.IsClusterReady(&cluster.Status)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isTold checks the status of an object.
+func (w *World) isTold(ctx context.Context, object cached.Object) error {
+	title, status := titleOf(object), object.GetStatus()
+	ready := meta.FindStatusCondition(status.Conditions, propagationv1alpha1.ConditionReady)
+	if ready == nil || ready.ObservedGeneration != object.GetGeneration() {
+		return violated("no status", "%s has no status of its generation", title)
+	}
+	resource := w.truth.desired.latest(keyOfResource(object))
+	if why := w.wrongAsAWhole(object, resource); why != "" {
+		if ready.Status == metav1.ConditionTrue {
+			return violated("Ready lies in the end", "%s is Ready, although %s", title, why)
+		}
+		return nil
+	}
+	rows := map[string]*propagationv1alpha1.ClusterStatus{}
+	for i := range status.Clusters {
+		rows[status.Clusters[i].Name] = &status.Clusters[i]
+	}
+	for _, target := range w.truth.desired.targets(object) {
+		row := rows[target.Name]
+		if row == nil {
+			return violated("no row", "%s has no row of %s", title, target.Name)
+		}
+		if err := w.isRowTold(ctx, object, target, row, resource); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrongAsAWhole returns why an object cannot be propagated at all; empty if it can.
+func (w *World) wrongAsAWhole(object cached.Object, resource *unstructured.Unstructured) string {
+	switch {
+	case selectsNothing(object):
+		return "its selector is invalid"
+	case resource == nil:
+		return "its resource does not exist"
+	case !isPropagated(keyOfResource(object)):
+		return "its resource is not for it"
+	}
+	return ""
+}
+
+// selectsNothing reports whether the selector of an object is none.
+func selectsNothing(object cached.Object) bool {
+	_, err := metav1.LabelSelectorAsSelector(object.GetSpec().ClusterSelector)
+	return err != nil
+}
+
+// isRowTold checks a row against the member.
+func (w *World) isRowTold(ctx context.Context, object cached.Object, target propagationv1alpha1.TargetCluster, row *propagationv1alpha1.ClusterStatus, resource *unstructured.Unstructured) error {
+	told := fmt.Sprintf("%s says of %s: %s %s", titleOf(object), row.Name, row.Applied, row.Reason)
+	switch {
+	case row.Applied != metav1.ConditionTrue && !w.excuses(ctx, object, target, row, resource):
+		return violated("not applied in the end", "%s (%s), although nothing is wrong", told, row.Message)
+	case row.Applied != metav1.ConditionTrue:
+		return nil
+	}
+	if row.Health != propagationv1alpha1.HealthHealthy {
+		return violated("not healthy in the end", "%s (%s), and health is %s", told, row.Message, row.Health)
+	}
+	key := keyOfResource(object)
+	content := karmada.ContentHash(customized(resource, target, w.truth.policy()))
+	running, found := w.karmada.Member(row.Name).Runs(key.GroupVersionKind, key.Namespace, key.Name)
+	if !found || running.Content != content {
+		return violated("a row lies in the end", "%s, but the member has it: %t, with the content: %t", told, found, running.Content == content)
+	}
+	return nil
+}
+
+// policy is what the override policy says now; nil if there is none.
+func (t *truth) policy() *policyv1alpha1.OverrideSpec {
+	for _, specs := range t.desired.policies {
+		return specs[len(specs)-1]
+	}
+	return nil
+}
+
+// excuses reports whether a row need not be True, and gives the right reason for that.
+func (w *World) excuses(ctx context.Context, object cached.Object, target propagationv1alpha1.TargetCluster, row *propagationv1alpha1.ClusterStatus, resource *unstructured.Unstructured) bool {
+	spec, key := object.GetSpec(), keyOfResource(object)
+	switch row.Reason {
+	case propagationv1alpha1.ReasonApplying:
+		return w.isWithoutSpace(ctx, row.Name)
+	case propagationv1alpha1.ReasonClusterNotFound, propagationv1alpha1.ReasonClusterTerminating, propagationv1alpha1.ReasonClusterNotReady:
+		cluster := &clusterv1alpha1.Cluster{}
+		err := w.plane.Get(ctx, client.ObjectKey{Name: row.Name}, cluster)
+		return err != nil || cluster.DeletionTimestamp != nil || !util.IsClusterReady(&cluster.Status)
+	case propagationv1alpha1.ReasonSuspended:
+		return isSuspended(spec, row.Name)
+	case propagationv1alpha1.ReasonConflict:
+		held := w.truth.works[render.WorkKey(row.Name, key.Kind, key.Namespace, key.Name)]
+		claimed := resource.GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != ""
+		return claimed || held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
+	case propagationv1alpha1.ReasonForbidden:
+		return spec.ServiceAccountName != "" && (!w.users.grants[""] || !w.users.grants[row.Name])
+	case propagationv1alpha1.ReasonRenderFailed:
+		return target.Replicas != nil && key.Kind != "Deployment"
+	case propagationv1alpha1.ReasonOverrideFailed:
+		return target.Overriders != nil && len(target.Overriders.Plaintext) > 0
+	case propagationv1alpha1.ReasonAPINotEnabled:
+		return !w.karmada.Member(row.Name).Serves(key.GroupVersionKind)
+	case propagationv1alpha1.ReasonApplyFailed:
+		return w.refuses(row.Name, key, spec.ConflictResolution)
+	}
+	return false
+}
+
+// isWithoutSpace reports whether a cluster has no execution namespace. Karmada does not
+// create that of a cluster again that is registered while the old one is being deleted,
+// and cannot delete it as long as it holds a Work to preserve whose object is gone
+// (karmada#7463).
+func (w *World) isWithoutSpace(ctx context.Context, cluster string) bool {
+	space := &corev1.Namespace{}
+	err := w.plane.Get(ctx, client.ObjectKey{Name: names.GenerateExecutionSpaceName(cluster)}, space)
+	return err != nil || space.DeletionTimestamp != nil
+}
+
+// refuses reports whether a member has a reason to refuse an object.
+func (w *World) refuses(name string, key karmada.Key, resolution propagationv1alpha1.ConflictResolution) bool {
+	member := w.karmada.Member(name)
+	if _, hasNamespace := member.Runs(schemaNamespace, "", key.Namespace); key.Namespace != "" && !hasNamespace {
+		return true
+	}
+	running, found := member.Runs(key.GroupVersionKind, key.Namespace, key.Name)
+	return !member.Serves(key.GroupVersionKind) || found && !isManaged(running.Object) && resolution != propagationv1alpha1.ConflictOverwrite
+}
+
+func isManaged(object *unstructured.Unstructured) bool {
+	return object.GetLabels()[util.ManagedByKarmadaLabel] == util.ManagedByKarmadaLabelValue
+}
+
+func isSuspended(spec *propagationv1alpha1.PropagationSpec, cluster string) bool {
+	for _, name := range spec.Suspension.DispatchingOnClusters.ClusterNames {
+		if name == cluster {
+			return true
+		}
+	}
+	return ptr.Deref(spec.Suspension.Dispatching, false)
+}
+
+// awaits reports whether an object wants something else on a member that cannot be
+// written there: until it is, what there was stays.
+func (w *World) awaits(owner, member string) bool {
+	for _, object := range w.truth.desired.objects {
+		// As long as nobody knows what an object needs, nothing is withdrawn that it may.
+		unknown := w.wrongAsAWhole(object, w.truth.desired.latest(keyOfResource(object))) != "" || object.GetSpec().ServiceAccountName != "" && !w.users.grants[""]
+		if owner == theDependencies && ptr.Deref(object.GetSpec().PropagateDeps, false) && unknown {
+			return true
+		}
+	}
+	object := w.truth.desired.objects[owner]
+	if object == nil || selectsNothing(object) {
+		return object != nil
+	}
+	where := place{member: member, key: keyOfResource(object)}
+	held := w.truth.works[render.WorkKey(member, where.key.Kind, where.key.Namespace, where.key.Name)]
+	return w.truth.wanted[where][owner] && (held == nil || ownerOf(held.work) != owner || !isOurs(held.work))
+}
+
+// hasOwners checks that every Work of the controller is one that its owner wants.
+func (w *World) hasOwners() error {
+	for key, held := range w.truth.works {
+		owner := ownerOf(held.work)
+		if !isOurs(held.work) || held.work.DeletionTimestamp != nil || w.truth.wanted[held.where][owner] {
+			continue
+		}
+		// Nobody knows of an object that ended without its finalizer while the controller
+		// did not run.
+		if w.awaits(owner, held.where.member) || w.truth.orphans[render.OwnerOf(held.work).UID] {
+			continue
+		}
+		return violated("Work left behind", "Work %s is still there, although its owner %s does not want it", key, owner)
+	}
+	return nil
+}
+
+// isClean checks that nothing is left on a member that nobody wants, unless somebody
+// asked to keep it.
+func (w *World) isClean() error {
+	held := map[place]bool{}
+	for _, work := range w.truth.works {
+		held[work.where] = true
+	}
+	for _, name := range memberNames {
+		member := w.karmada.Member(name)
+		for _, key := range member.Keys() {
+			where := place{member: name, key: key}
+			running, _ := member.Runs(key.GroupVersionKind, key.Namespace, key.Name)
+			if !isPropagated(key) || len(w.truth.wanted[where]) > 0 || held[where] || w.truth.kept[where] || !isManaged(running.Object) {
+				continue
+			}
+			return violated("left behind", "%s is still on %s, and nobody wants it there", key, name)
+		}
+	}
+	return nil
+}
