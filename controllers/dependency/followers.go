@@ -100,13 +100,23 @@ func (r *Requirements) Faring(observed *decide.Observed) *propagationv1alpha1.De
 		if reason == "" {
 			ready++
 		} else if len(sum.Unready) < propagationv1alpha1.MaxUnreadyDependencies {
-			sum.Unready = append(sum.Unready, propagationv1alpha1.UnreadyDependency{
-				APIVersion: dependency.APIVersion, Kind: dependency.Kind, Name: cmp.Or(dependency.Name, "(by labels)"), Reason: reason, Message: legible.ForRow(message),
-			})
+			sum.Unready = append(sum.Unready, unready(dependency, reason, message))
 		}
 	}
 	sum.Ready = &ready
 	return sum
+}
+
+// unready describes a dependency in what the API accepts. Nothing else checks what an
+// interpreter reports, and a refused status would hide all other news of the object.
+func unready(dependency configv1alpha1.DependentObjectReference, reason, message string) propagationv1alpha1.UnreadyDependency {
+	named := func(text, otherwise string, limit int) string {
+		return legible.Fit(cmp.Or(legible.Text(text), otherwise), limit)
+	}
+	return propagationv1alpha1.UnreadyDependency{
+		APIVersion: named(dependency.APIVersion, "(none)", 317), Kind: named(dependency.Kind, "(none)", 63),
+		Name: named(dependency.Name, "(by labels)", 253), Reason: reason, Message: legible.ForRow(message),
+	}
 }
 
 // TroublesOf lists the clusters on which a dependency is not in place, the worst

@@ -392,3 +392,13 @@ func TestADependencyIsInPlaceOnEveryCluster(t *testing.T) {
 		t.Errorf("in place everywhere, and %s: %s", reason, message)
 	}
 }
+
+// TestOddDependenciesAreReported: an interpreter may report references that nothing can
+// have, and the status with them must still be one that the API server accepts.
+func TestOddDependenciesAreReported(t *testing.T) {
+	odd := configv1alpha1.DependentObjectReference{Namespace: "other", Kind: strings.Repeat("K", 64), Name: "\x1b[31m" + strings.Repeat("n", 300)}
+	got := unready(odd, "Reason", "message")
+	if got.APIVersion != "(none)" || len(got.Kind) > 63 || len(got.Name) > 253 || strings.Contains(got.Name, "\x1b") {
+		t.Errorf("reported: %+v", got)
+	}
+}
