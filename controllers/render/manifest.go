@@ -82,7 +82,7 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 		return nil, fmt.Errorf("metadata of %s is %v, which is not an object", resource.GetKind(), object.Object["metadata"])
 	}
 
-	if err := prune.RemoveIrrelevantFields(object, prune.RemoveJobTTLSeconds); err != nil {
+	if err := pruned(object); err != nil {
 		return nil, fmt.Errorf("pruning %s %s/%s: %w", resource.GetKind(), resource.GetNamespace(), resource.GetName(), err)
 	}
 	manifest := &Manifest{
@@ -96,6 +96,18 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 	found, err := inspect(payload, "", "", "")
 	manifest.Revision = found.revision
 	return manifest, err
+}
+
+// pruned removes from an object what has no meaning on a member. Karmada's function
+// panics if a field is not as usual, for example for a ServiceAccount with a secret
+// that has no name, which the API server accepts.
+func pruned(object *unstructured.Unstructured) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("Karmada cannot read it: %v", cause) //nolint:staticcheck // a name
+		}
+	}()
+	return prune.RemoveIrrelevantFields(object, prune.RemoveJobTTLSeconds) //nolint:wrapcheck // the caller says what is pruned
 }
 
 // Kind is the kind of the object.

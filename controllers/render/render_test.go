@@ -423,3 +423,13 @@ func TestMetadataMustBeAnObject(t *testing.T) {
 		}
 	}
 }
+
+// TestResourceThatKarmadaCannotRead: Karmada's pruning panics on what the API server
+// accepts.
+func TestResourceThatKarmadaCannotRead(t *testing.T) {
+	account := parse(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: a, namespace: shop}, secrets: [{}]}`)
+	_, err := render.NewManifest(account, propagationv1alpha1.ConflictAbort)
+	if err == nil || !strings.HasPrefix(err.Error(), "pruning ServiceAccount shop/a: Karmada cannot read it") {
+		t.Errorf("error %v", err)
+	}
+}
