@@ -131,6 +131,13 @@ MUTANTFLAGS ?=
 simulate-mutants: ## Put one defect after another into the controller, and show which of them the simulation finds. Takes about an hour.
 	go run ./hack/simulate/mutants $(MUTANTFLAGS)
 
+# How long each fuzz target runs.
+FUZZTIME ?= 3m
+
+.PHONY: fuzz
+fuzz: ## Run all fuzz targets one after another, for example: make fuzz FUZZTIME=30s
+	FUZZTIME=$(FUZZTIME) hack/tools/fuzz.sh
+
 .PHONY: faults
 faults: ## Run the fault tests, which take long: stopped members and controllers, leaving clusters, bursts of changes.
 	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults
