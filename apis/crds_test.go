@@ -121,6 +121,9 @@ func checkSchema(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaPr
 		if schema.Minimum == nil {
 			t.Errorf("%s: an integer needs minimum", path)
 		}
+		if schema.Format == "int32" && schema.Maximum == nil {
+			t.Errorf("%s: an int32 needs maximum: the API server accepts larger numbers, and no client can decode a list with one", path)
+		}
 	case "array":
 		if schema.MaxItems == nil {
 			t.Errorf("%s: a list needs maxItems", path)

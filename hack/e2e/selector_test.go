@@ -49,10 +49,11 @@ func TestClustersAreSelected(t *testing.T) {
 			p.BecomesReady()
 			ns.NowRun(settings, member)
 
-			p.Changes(func(object *DirectPropagation) {
-				object.Spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: label, Operator: "Near"}}
-			})
-			p.Says(propagationv1alpha1.ReasonClusterSelectorInvalid, `spec.clusterSelector: "Near" is not a valid label selector operator`)
+			// The API server does not check the values of labels in a selector.
+			wrong := []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpIn, Values: []string{"very far"}}}
+			_, mistake := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: wrong})
+			p.Changes(func(object *DirectPropagation) { object.Spec.ClusterSelector.MatchExpressions = wrong })
+			p.Says(propagationv1alpha1.ReasonClusterSelectorInvalid, "spec.clusterSelector: "+mistake.Error())
 			ns.NowRun(settings, member)
 			p.Changes(func(object *DirectPropagation) { object.Spec.ClusterSelector.MatchExpressions = nil })
 			p.BecomesReady()

@@ -226,9 +226,9 @@ func (r *reasons) differences() {
 	r.Makes(object)
 	r.tells("selected", propagationv1alpha1.ReasonNoClusterSelected, "a selector that no Cluster matches")
 	r.Propagation("selected").Changes(func(object *DirectPropagation) {
-		object.Spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: "Near"}}
+		object.Spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: metav1.LabelSelectorOpIn, Values: []string{"very far"}}}
 	})
-	r.tells("selected", propagationv1alpha1.ReasonClusterSelectorInvalid, "a selector with an operator that there is not")
+	r.tells("selected", propagationv1alpha1.ReasonClusterSelectorInvalid, "a selector with a value that no label can have")
 }
 
 func (r *reasons) others() {

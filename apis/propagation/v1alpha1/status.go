@@ -59,6 +59,7 @@ type PropagationStatus struct {
 	// omitted is the number of clusters that have no row because there are more
 	// than 256. The summary counts all clusters.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Omitted *int32 `json:"omitted,omitempty"`
 }
@@ -75,33 +76,39 @@ type Summary struct {
 
 	// clusters is the number of clusters that the spec names.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Clusters *int32 `json:"clusters,omitempty"`
 
 	// applied is the number of clusters that have confirmed the current
 	// revision, healthy or not.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Applied *int32 `json:"applied,omitempty"`
 
 	// healthy is the number of clusters that have confirmed the current
 	// revision and report it healthy.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Healthy *int32 `json:"healthy,omitempty"`
 
 	// failed is the number of clusters whose row is False.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Failed *int32 `json:"failed,omitempty"`
 
 	// pending is the number of clusters that have not answered yet.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Pending *int32 `json:"pending,omitempty"`
 
 	// unreachable is the number of clusters that Karmada reports as not Ready.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Unreachable *int32 `json:"unreachable,omitempty"`
 }
@@ -110,12 +117,14 @@ type Summary struct {
 type Dependencies struct {
 	// total is the number of dependencies.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Total *int32 `json:"total,omitempty"`
 
 	// ready is the number of dependencies that every cluster has confirmed, or
 	// gets from another owner.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +required
 	Ready *int32 `json:"ready,omitempty"`
 

@@ -141,6 +141,8 @@ type PropagationSpec struct {
 	// objects, in addition to those in clusters. A cluster that starts to match
 	// gets the resource. A cluster that no longer matches is treated like one that
 	// is removed from the list. An empty selector selects every cluster.
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="must have one of the operators In, NotIn, Exists and DoesNotExist",fieldPath=".matchExpressions"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && e.values.size() > 0 : !(e.operator in ['Exists', 'DoesNotExist'] && has(e.values) && e.values.size() > 0))",message="must have values with the operators In and NotIn, and no values with Exists and DoesNotExist",fieldPath=".matchExpressions"
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 
@@ -227,6 +229,7 @@ type TargetCluster struct {
 	// number in the resource. Karmada's resource interpreter must be able to revise
 	// the replicas of the kind.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
