@@ -25,6 +25,6 @@ status=0
 for i in "${!targets[@]}"; do
   file=${targets[i]%%:*} name=${targets[i]#*:}
   echo "[$((i + 1))/${#targets[@]}] ${name} in $(dirname "${file}")"
-  go test "./$(dirname "${file}")" -run '^$' -fuzz "^${name}\$" -fuzztime "${time}" || status=1
+  go test "./$(dirname "${file}")" -run '^$' -fuzz "^${name}\$" -fuzztime "${time}" -fuzzminimizetime 10x || status=1
 done
 exit "${status}"

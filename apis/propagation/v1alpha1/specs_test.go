@@ -51,12 +51,6 @@ const (
 	// notAllChecked follows each error that prevents the server from evaluating
 	// CEL rules.
 	notAllChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
-
-	notAClusterName = "must be the name of a Karmada Cluster, as kubectl get clusters shows it: lower-case letters, digits and '-'"
-	notAName        = "must be the name of a resource: not empty, not '.' or '..', and without '/' and '%'"
-	notAKind        = "must be a kind as manifests name it, for example Deployment, and neither a plural nor with its group"
-	notAnAPIVersion = "must be a version or group/version in lower case, for example v1 or apps/v1"
-	noCluster       = "must name at least one cluster in clusterNames, or be left out"
 )
 
 // blocked is a refusal that reports that the server stopped checking.
