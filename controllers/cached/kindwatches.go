@@ -144,11 +144,12 @@ func (r *Watches) Unchanged(resource schema.GroupVersionResource, namespace, nam
 }
 
 // Failure returns why a kind cannot be watched; nil if it can, or if that is not
-// known yet.
+// known yet. A failure that does not last, as during the start of an API server, is
+// never returned: when it ends, only those who were woken because of it are woken.
 func (r *Watches) Failure(resource schema.GroupVersionResource) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if watch := r.watches[resource]; watch != nil && watch.failure != nil {
+	if watch := r.watches[resource]; watch != nil && watch.told {
 		return watch.failure
 	}
 	return nil
