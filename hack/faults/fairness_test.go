@@ -33,7 +33,7 @@ import (
 )
 
 // crowd is the number of objects of a tenant that brings many at once.
-const crowd = 300
+const crowd = 200
 
 // A tenant creates hundreds of objects at once. Another one creates a single object
 // afterwards, and does not wait for the hundreds.
@@ -72,7 +72,7 @@ func TestNamespaceWithManyObjectsDelaysNoOther(t *testing.T) {
 			before++
 		}
 	}
-	const limit = 150 // what was begun, and a few steps
+	const limit = 100 // what was begun, and a few steps
 	measured(t, fmt.Sprintf("Works of a tenant with %d objects that were written before the Works of another tenant's single object", crowd),
 		fmt.Sprintf("%d of %d, %v", before, all, created.Sub(asked).Round(time.Millisecond)), fmt.Sprintf("≤ %d", limit))
 	if before > limit || all < 2*limit {

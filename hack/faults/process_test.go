@@ -81,6 +81,24 @@ func starts(t *testing.T, names ...string) time.Time {
 	return time.Now()
 }
 
+// startsInOrder starts processes of the control plane and then, when the API of Clusters
+// is available, others. The agent exits if it starts before.
+func startsInOrder(t *testing.T, first, then []string) time.Time {
+	t.Helper()
+	if len(first) > 0 {
+		starts(t, first...)
+	}
+	if err := bed.Await(t.Context(), "the API of Clusters is available", func(ctx context.Context) error {
+		return karmada.List(ctx, &clusterv1alpha1.ClusterList{})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(then) > 0 {
+		starts(t, then...)
+	}
+	return time.Now()
+}
+
 // rejoining is how long Karmada may take to report a restarted member as Ready.
 const rejoining = 3 * time.Minute
 
