@@ -35,8 +35,8 @@ import (
 func main() {
 	with := budget{}
 	flag.Uint64Var(&with.seed, "seed", 1, "the first seed")
-	flag.Uint64Var(&with.seeds, "seeds", 3, "how many seeds to run for each mutant")
-	flag.IntVar(&with.steps, "steps", 1000, "how many steps each run has, besides those until the world is quiet")
+	flag.Uint64Var(&with.seeds, "seeds", 6, "how many seeds to run for each mutant")
+	flag.IntVar(&with.steps, "steps", 500, "how many steps each run has, besides those until the world is quiet")
 	flag.DurationVar(&with.timeout, "timeout", 10*time.Minute, "how long all runs of one mutant may take")
 	flag.IntVar(&with.parallel, "parallel", 1, "how many mutants to run at the same time")
 	flag.StringVar(&with.results, "results", "", "a file for the verdicts; if it exists, mutants that were found are not run again, and the others continue with the next seed; valid for one state of the code")
