@@ -128,7 +128,7 @@ simulate: ## Simulate the controller with random users and faults, for example: 
 MUTANTFLAGS ?=
 
 .PHONY: simulate-mutants
-simulate-mutants: ## Put one defect after another into the controller, and show which of them the simulation finds. Takes about an hour.
+simulate-mutants: ## Put one defect after another into the controller, and show which of them the simulation finds. Takes hours.
 	go run ./hack/simulate/mutants $(MUTANTFLAGS)
 
 # How long each fuzz target runs.
