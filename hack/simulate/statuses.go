@@ -132,7 +132,8 @@ func isUnrendered(object cached.Object) bool {
 	}
 	switch ready.Reason {
 	case propagationv1alpha1.ReasonResourceNotFound, propagationv1alpha1.ReasonResourceKindNotFound, propagationv1alpha1.ReasonResourceReadFailed,
-		propagationv1alpha1.ReasonResourceScopeMismatch, propagationv1alpha1.ReasonClusterSelectorInvalid, propagationv1alpha1.ReasonResourceNotPropagatable:
+		propagationv1alpha1.ReasonResourceScopeMismatch, propagationv1alpha1.ReasonClusterSelectorInvalid, propagationv1alpha1.ReasonResourceNotPropagatable,
+		propagationv1alpha1.ReasonReviewFailed, propagationv1alpha1.ReasonForbidden:
 		return true
 	}
 	return false

@@ -279,3 +279,26 @@ func TestServerSideApply(t *testing.T) {
 		t.Errorf("%d %s", code, answer)
 	}
 }
+
+// TestDelay: a request that seems to have failed takes effect later, once.
+func TestDelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, set := waiting(t)
+		result := creating(t.Context(), set, "web")
+		call := only(t, server)
+		arrive := call.Delay()
+		if err := <-result; !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the client got %v", err)
+		}
+		if exists(t, server, "web") {
+			t.Error("the request took effect at once")
+		}
+		if call.Delay() != nil {
+			t.Error("the request was delayed twice")
+		}
+		if arrive(); !exists(t, server, "web") {
+			t.Error("the request took no effect")
+		}
+	})
+}
