@@ -28,6 +28,8 @@ type choices struct {
 	left int
 	// script replays choices.
 	script [][]int
+	// alone: there is never a pair of replicas.
+	alone bool
 	// made are the choices so far, by step.
 	made [][]int
 }

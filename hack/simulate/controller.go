@@ -71,7 +71,7 @@ type replica struct {
 
 // startReplicas starts the controller: in some worlds two processes.
 func (w *World) startReplicas(ctx context.Context) error {
-	w.pair = w.choices.oneIn(4)
+	w.pair = w.choices.oneIn(4) && !w.choices.alone
 	if err := w.startReplica(ctx); err != nil || !w.pair {
 		return err
 	}

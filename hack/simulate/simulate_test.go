@@ -29,7 +29,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "the first seed")
-	runs  = flag.Int("runs", 3, "how many seeds to simulate")
+	runs  = flag.Int("runs", 10, "how many seeds to simulate")
 	steps = flag.Int("steps", 1000, "how many steps each run has, besides those until all is quiet")
 	total = flag.Int("total", 0, "how many steps to simulate in all; 0 for those of -runs")
 
@@ -68,10 +68,15 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestReplay: a seed always makes the same history, and so do its choices.
+// TestReplay: a seed always makes the same history, and so do its choices, unless there
+// is a pair of replicas: the election of a leader has jitter that nobody chooses.
 func TestReplay(t *testing.T) {
-	first := run(t, seeded(*seed, *steps))
-	for name, again := range map[string]Result{"seed": run(t, seeded(*seed, *steps)), "choices": run(t, scripted(first.Choices))} {
+	alone := func(choices *choices) *choices {
+		choices.alone = true
+		return choices
+	}
+	first := run(t, alone(seeded(*seed, *steps)))
+	for name, again := range map[string]Result{"seed": run(t, alone(seeded(*seed, *steps))), "choices": run(t, alone(scripted(first.Choices)))} {
 		for i := range first.Story {
 			if i >= len(again.Story) || first.Story[i] != again.Story[i] {
 				t.Fatalf("the %s: line %d of %d differs:\n%s\n%s", name, i, len(first.Story), first.Story[i], again.Story[min(i, len(again.Story)-1)])
