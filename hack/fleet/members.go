@@ -36,6 +36,10 @@ import (
 // nodesPerMember is enough to spread a Deployment.
 const nodesPerMember = 2
 
+// unjoinWait is how long an unjoin may take. After an outage, Karmada's back-off delays the
+// removal of what the cluster still has.
+const unjoinWait = 5 * time.Minute
+
 // forcedWait is how long a forced unjoin waits for Karmada's own cleanup.
 const forcedWait = 10 * time.Second
 
@@ -171,7 +175,7 @@ func (s *State) unregister(ctx context.Context, m Member, force bool) error {
 	case m.Mode == Push && force:
 		return s.karmadactl(ctx, append(s.unjoinArgs(m), "--force", "--wait="+forcedWait.String())...)
 	case m.Mode == Push:
-		return s.karmadactl(ctx, append(s.unjoinArgs(m), "--cluster-kubeconfig="+s.kubeconfig(m.Name), "--cluster-context="+m.Name)...)
+		return s.karmadactl(ctx, append(s.unjoinArgs(m), "--cluster-kubeconfig="+s.kubeconfig(m.Name), "--cluster-context="+m.Name, "--wait="+unjoinWait.String())...)
 	case force:
 		return s.forgetPullMember(ctx, client, m)
 	default:
@@ -195,7 +199,7 @@ func (s *State) karmadactlUnregister(ctx context.Context, m Member) error {
 	}
 	return s.karmadactl(ctx, "unregister", m.Name,
 		"--karmada-config="+s.kubeconfig(groupKarmada), "--karmada-context="+karmadaContext,
-		"--cluster-kubeconfig="+s.kubeconfig(m.Name), "--cluster-context="+m.Name)
+		"--cluster-kubeconfig="+s.kubeconfig(m.Name), "--cluster-context="+m.Name, "--wait="+unjoinWait.String())
 }
 
 // forgetPullMember does for a pull member what `karmadactl unjoin --force` does for
