@@ -63,7 +63,11 @@ func ensureAllBuilt(ctx context.Context, config Config, out *progress) (builds, 
 			}
 		}
 	}
-	fleet, err := ensureBuilt(ctx, fleetRecipes, out)
+	recipes, err := recipesOf(config.KarmadaVersion)
+	if err != nil {
+		return builds{}, err
+	}
+	fleet, err := ensureBuilt(ctx, recipes, out)
 	if err != nil || !config.ArgoCD {
 		return builds{fleet: fleet}, err
 	}
@@ -173,7 +177,8 @@ func (r recipe) build(ctx context.Context, sources string, b Build, out *progres
 	dir := filepath.Join(sources, r.module)
 	done := out.spin("%s", r.shows)
 	defer done()
-	ldflags, err := r.linkerFlags(ctx, dir)
+	modfile := r.modfileIn(sources)
+	ldflags, err := r.linkerFlags(ctx, dir, modfile)
 	if err != nil {
 		return err
 	}
@@ -181,10 +186,11 @@ func (r recipe) build(ctx context.Context, sources string, b Build, out *progres
 	if r.patch.module != "" {
 		patched := filepath.Join(b.Dir, "patched")
 		defer func() { _ = os.RemoveAll(patched) }() // the copy is no longer needed
-		modfile, err := r.patch.apply(ctx, dir, patched)
-		if err != nil {
+		if modfile, err = r.patch.apply(ctx, dir, patched); err != nil {
 			return err
 		}
+	}
+	if modfile != "" {
 		args = append(args, "-modfile="+modfile)
 	}
 	cmd := goCommand(ctx, dir, append(args, r.packages...)...)
@@ -193,11 +199,11 @@ func (r recipe) build(ctx context.Context, sources string, b Build, out *progres
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%w\n%s", err, output.rest())
 	}
-	return r.finish(ctx, dir, b)
+	return r.finish(ctx, dir, r.modfileIn(sources), b)
 }
 
 // finish creates the links to the programs and copies the manifests.
-func (r recipe) finish(ctx context.Context, dir string, b Build) error {
+func (r recipe) finish(ctx context.Context, dir, modfile string, b Build) error {
 	for _, name := range r.links {
 		if err := os.Symlink(r.module, filepath.Join(b.Bin, name)); err != nil {
 			return fmt.Errorf("linking the programs: %w", err)
@@ -206,7 +212,7 @@ func (r recipe) finish(ctx context.Context, dir string, b Build) error {
 	if len(r.manifests) == 0 {
 		return nil
 	}
-	from, err := goList(ctx, dir, "{{.Dir}}", r.manifestsOf)
+	from, err := goList(ctx, dir, modfile, "{{.Dir}}", r.manifestsOf)
 	if err != nil {
 		return err
 	}
@@ -218,9 +224,14 @@ func (r recipe) finish(ctx context.Context, dir string, b Build) error {
 	return nil
 }
 
-// goList returns a property of a module.
-func goList(ctx context.Context, dir, format, module string) (string, error) {
-	cmd := goCommand(ctx, dir, "list", "-mod=readonly", "-m", "-f", format, module)
+// goList returns a property of a module. If modfile is not empty, it replaces the
+// go.mod file in dir.
+func goList(ctx context.Context, dir, modfile, format, module string) (string, error) {
+	args := []string{"list", "-mod=readonly"}
+	if modfile != "" {
+		args = append(args, "-modfile="+modfile)
+	}
+	cmd := goCommand(ctx, dir, append(args, "-m", "-f", format, module)...)
 	output, err := cmd.Output()
 	if err != nil {
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
@@ -278,6 +289,11 @@ func (r recipe) hash(sources string) (string, error) {
 		fmt.Fprintf(hash, "%s/%s %d\n%s", r.module, path, len(data), data)
 		return err
 	})
+	if modfile := r.modfileIn(sources); err == nil && modfile != "" {
+		var data []byte
+		data, err = os.ReadFile(modfile)
+		fmt.Fprintf(hash, "%s %d\n%s", r.modfile, len(data), data)
+	}
 	if err != nil {
 		return "", fmt.Errorf("reading the sources of %s: %w", r.shows, err)
 	}

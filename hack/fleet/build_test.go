@@ -181,3 +181,32 @@ func TestClaimDir(t *testing.T) {
 	}
 	checkError(t, claimDir(dir), "is not empty")
 }
+
+// Each version of Karmada has a file that pins it, and is built apart from the others.
+func TestOtherVersionsOfKarmadaArePinned(t *testing.T) {
+	hashes := map[string]string{}
+	for _, version := range append([]string{""}, otherVersions...) {
+		recipes, err := recipesOf(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash, err := recipes[0].hash(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, found := hashes[hash]; found {
+			t.Errorf("versions %q and %q of Karmada have the same build", version, other)
+		}
+		hashes[hash] = version
+		if version == "" {
+			continue
+		}
+		pinned, err := goList(t.Context(), componentsRecipe.module, "../"+recipes[0].modfile, "{{.Version}}", karmadaModule)
+		if err != nil || pinned != version {
+			t.Errorf("%s pins Karmada %q, not %s (%v)", recipes[0].modfile, pinned, version, err)
+		}
+	}
+	if _, err := recipesOf("v1.2.3"); err == nil {
+		t.Error("a version that nothing pins is accepted")
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -124,6 +125,7 @@ started. The folder with the logs remains until "fleet down".`,
   fleet up --name big --members a=push,b=push,c=pull
   fleet up --host   # with a host cluster to install charts into
   fleet up --argocd # with Argo CD, which deploys to Karmada
+  fleet up --karmada-version v1.18.1
   fleet up --component-arg karmada-controller-manager=--concurrent-work-syncs=50
   fleet up --component-arg kube-apiserver=--v=4   # for all API servers`,
 		Args: cobra.NoArgs,
@@ -138,7 +140,7 @@ started. The folder with the logs remains until "fleet down".`,
 			if options.config.ComponentArgs, err = parseComponentArgs(componentArgs); err != nil {
 				return err
 			}
-			options.explicit = slices.ContainsFunc([]string{"members", "host", "argocd", "component-arg"}, cmd.Flags().Changed)
+			options.explicit = slices.ContainsFunc([]string{"members", "host", "argocd", "component-arg", "karmada-version"}, cmd.Flags().Changed)
 			options.config.Host = options.config.Host || options.config.ArgoCD
 			return up(cmd.Context(), options, newProgress(os.Stdout))
 		},
@@ -147,6 +149,7 @@ started. The folder with the logs remains until "fleet down".`,
 	cmd.Flags().BoolVar(&options.config.Host, "host", false, "add a host cluster, in which Karmada's own Pods would run, to install charts into")
 	cmd.Flags().BoolVar(&options.config.ArgoCD, "argocd", false, "add Argo CD to the host cluster (implies --host); needs redis-server and git on this machine")
 	cmd.Flags().StringArrayVar(&componentArgs, "component-arg", nil, "extra argument as COMPONENT=--flag=value, for one process or for all processes of a program; repeatable")
+	cmd.Flags().StringVar(&options.config.KarmadaVersion, "karmada-version", "", "version of Karmada, with the Kubernetes that it is made for: "+strings.Join(otherVersions, ", ")+" (default: the version that the controller is built with)")
 	cmd.Flags().BoolVar(&options.keepOnFailure, "keep-on-failure", false, "keep what was started running if something fails")
 	return cmd
 }

@@ -60,6 +60,9 @@ type Config struct {
 	// destination cluster.
 	ArgoCD        bool           `json:"argoCD,omitempty"`
 	ComponentArgs []ComponentArg `json:"componentArgs,omitempty"`
+	// KarmadaVersion is the version of Karmada to run in place of the one that
+	// components/go.mod pins.
+	KarmadaVersion string `json:"karmadaVersion,omitempty"`
 }
 
 const (

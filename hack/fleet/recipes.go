@@ -36,6 +36,8 @@ type recipe struct {
 	shows    string   // what the user sees during the build
 	ldflags  []string // -X values
 	patch    patch
+	// modfile replaces the go.mod file of the module: a path relative to hack/fleet.
+	modfile string
 	// links are additional names of the module's program.
 	links []string
 	// manifests are files of the module manifestsOf that are installed into API
@@ -127,6 +129,35 @@ var helmRecipe = recipe{
 // fleetRecipes build what every fleet runs.
 var fleetRecipes = []recipe{componentsRecipe, kwokRecipe}
 
+// otherVersions are the versions of Karmada that a fleet can run in place of the one that
+// components/go.mod pins. Each has a file in versions/ that pins all modules, because an
+// older Karmada does not compile with newer libraries of Kubernetes.
+var otherVersions = []string{"v1.18.1"}
+
+// recipesOf returns what a fleet with a version of Karmada runs. An empty version means
+// the one that components/go.mod pins.
+func recipesOf(version string) ([]recipe, error) {
+	if version == "" {
+		return fleetRecipes, nil
+	}
+	if !slices.Contains(otherVersions, version) {
+		return nil, fmt.Errorf("--karmada-version=%s: want one of %s", version, strings.Join(otherVersions, ", "))
+	}
+	other := componentsRecipe
+	other.name += "-" + version
+	other.shows = "etcd, Kubernetes and Karmada " + version
+	other.modfile = filepath.Join("versions", "karmada-"+version+".mod")
+	return []recipe{other, kwokRecipe}, nil
+}
+
+// modfileIn returns the path of the file that replaces go.mod; empty if none does.
+func (r recipe) modfileIn(sources string) string {
+	if r.modfile == "" {
+		return ""
+	}
+	return filepath.Join(sources, r.modfile)
+}
+
 // argoCDRecipes build what a fleet with Argo CD runs in addition.
 var argoCDRecipes = []recipe{{
 	name:     "argocd",
@@ -154,7 +185,7 @@ func (p patch) apply(ctx context.Context, dir, to string) (modfile string, err e
 	if output, err := goCommand(ctx, dir, "mod", "download", p.module).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("downloading module %s: %w\n%s", p.module, err, output)
 	}
-	from, err := goList(ctx, dir, "{{.Dir}}", p.module)
+	from, err := goList(ctx, dir, "", "{{.Dir}}", p.module)
 	if err != nil {
 		return "", err
 	}
@@ -192,11 +223,11 @@ var placeholder = regexp.MustCompile(`\{([^ }]+)( minor)?\}`)
 
 // linkerFlags inserts module versions into the -X values. It omits debug symbols,
 // which would double the size.
-func (r recipe) linkerFlags(ctx context.Context, dir string) (string, error) {
+func (r recipe) linkerFlags(ctx context.Context, dir, modfile string) (string, error) {
 	flags := "-s -w"
 	for _, value := range r.ldflags {
 		for _, match := range placeholder.FindAllStringSubmatch(value, -1) {
-			version, err := goList(ctx, dir, "{{.Version}}", match[1])
+			version, err := goList(ctx, dir, modfile, "{{.Version}}", match[1])
 			if err != nil {
 				return "", err
 			}

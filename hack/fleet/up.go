@@ -114,7 +114,7 @@ func (s *State) accepts(options upOptions) error {
 	}
 	asked := options.config
 	sameMembers := formatMembers(s.Members) == formatMembers(asked.Members)
-	if sameMembers && s.Host == asked.Host && s.ArgoCD == asked.ArgoCD && slices.Equal(s.ComponentArgs, asked.ComponentArgs) {
+	if sameMembers && s.Host == asked.Host && s.ArgoCD == asked.ArgoCD && slices.Equal(s.ComponentArgs, asked.ComponentArgs) && s.KarmadaVersion == asked.KarmadaVersion {
 		return nil
 	}
 	host := "no host cluster"
@@ -124,8 +124,12 @@ func (s *State) accepts(options upOptions) error {
 	case s.Host:
 		host = "a host cluster"
 	}
-	return fmt.Errorf("fleet %s exists with members %s, %s and component arguments %s; to change them, run `fleet down` first",
-		s.Name, formatMembers(s.Members), host, formatComponentArgs(s.ComponentArgs))
+	karmada := "the default version of Karmada"
+	if s.KarmadaVersion != "" {
+		karmada = "Karmada " + s.KarmadaVersion
+	}
+	return fmt.Errorf("fleet %s exists with members %s, %s, %s and component arguments %s; to change them, run `fleet down` first",
+		s.Name, formatMembers(s.Members), host, karmada, formatComponentArgs(s.ComponentArgs))
 }
 
 // bringUp starts what is not running and installs what is missing.

@@ -167,7 +167,11 @@ func (b *Bed) upFleet(ctx context.Context) (err error) {
 	if err := fleet.Down(ctx, b.out); err != nil {
 		return err
 	}
-	return fleet.Up(ctx, b.out, b.Keep(), b.Options.FleetFlags...)
+	flags := b.Options.FleetFlags
+	if version := b.env("KARMADA_VERSION"); version != "" {
+		flags = append(slices.Clone(flags), "--karmada-version="+version)
+	}
+	return fleet.Up(ctx, b.out, b.Keep(), flags...)
 }
 
 // connect creates the clients of Karmada and of the members.
