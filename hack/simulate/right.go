@@ -159,15 +159,11 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 	case propagationv1alpha1.ReasonApplying:
 		return w.isWithoutSpace(ctx, row.Name)
 	case propagationv1alpha1.ReasonClusterNotFound, propagationv1alpha1.ReasonClusterTerminating, propagationv1alpha1.ReasonClusterNotReady:
-		cluster := &clusterv1alpha1.Cluster{}
-		err := w.plane.Get(ctx, client.ObjectKey{Name: row.Name}, cluster)
-		return err != nil || cluster.DeletionTimestamp != nil || !util.IsClusterReady(&cluster.Status)
+		return !w.isReady(ctx, row.Name)
 	case propagationv1alpha1.ReasonSuspended:
 		return isSuspended(spec, row.Name)
 	case propagationv1alpha1.ReasonConflict:
-		held := w.truth.works[render.WorkKey(row.Name, key.Kind, key.Namespace, key.Name)]
-		claimed := resource.GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != ""
-		return claimed || held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
+		return w.isHeldByOthers(object, row.Name, resource)
 	case propagationv1alpha1.ReasonForbidden:
 		return spec.ServiceAccountName != "" && (!w.users.grants[""] || !w.users.grants[row.Name])
 	case propagationv1alpha1.ReasonRenderFailed:
@@ -180,6 +176,22 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 		return w.refuses(row.Name, key, spec.ConflictResolution)
 	}
 	return false
+}
+
+// isReady reports whether Karmada has contact with a cluster and keeps it.
+func (w *World) isReady(ctx context.Context, name string) bool {
+	cluster := &clusterv1alpha1.Cluster{}
+	err := w.plane.Get(ctx, client.ObjectKey{Name: name}, cluster)
+	return err == nil && cluster.DeletionTimestamp == nil && util.IsClusterReady(&cluster.Status)
+}
+
+// isHeldByOthers reports whether somebody else holds the Work that an object wants, or a
+// policy has claimed the resource.
+func (w *World) isHeldByOthers(object cached.Object, cluster string, resource *unstructured.Unstructured) bool {
+	key := keyOfResource(object)
+	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
+	claimed := resource.GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != ""
+	return claimed || held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
 }
 
 // isWithoutSpace reports whether a cluster has no execution namespace. Karmada does not
