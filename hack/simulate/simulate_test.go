@@ -18,6 +18,7 @@ package simulate
 
 import (
 	"flag"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,8 +69,9 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestReplay: a seed always makes the same history, and so do its choices, unless there
-// is a pair of replicas: the election of a leader has jitter that nobody chooses.
+// TestReplay: until the controller first ends, a seed always makes the same history, and
+// so do its choices, unless there is a pair of replicas: the election of a leader has
+// jitter that nobody chooses.
 func TestReplay(t *testing.T) {
 	alone := func(choices *choices) *choices {
 		choices.alone = true
@@ -78,6 +80,9 @@ func TestReplay(t *testing.T) {
 	first := run(t, alone(seeded(*seed, *steps)))
 	for name, again := range map[string]Result{"seed": run(t, alone(seeded(*seed, *steps))), "choices": run(t, alone(scripted(first.Choices)))} {
 		for i := range first.Story {
+			if text := first.Story[i].text; strings.HasSuffix(text, " crashes") || strings.Contains(text, " ends: ") {
+				break
+			}
 			if i >= len(again.Story) || first.Story[i] != again.Story[i] {
 				t.Fatalf("the %s: line %d of %d differs:\n%s\n%s", name, i, len(first.Story), first.Story[i], again.Story[min(i, len(again.Story)-1)])
 			}
