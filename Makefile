@@ -124,6 +124,10 @@ SEED ?= 1
 simulate: ## Simulate the controller with random users and faults, for example: make simulate STEPS=100000 SEED=7
 	go test ./hack/simulate -run '^TestSimulation$$' -count 1 -timeout 24h -v -args -seed $(SEED) -total $(STEPS)
 
+.PHONY: simulate-deaths
+simulate-deaths: ## Let the controller die at each write of each operation of the simulation. Takes an hour.
+	go test ./hack/simulate -run '^TestDeathAtEveryWrite$$' -count 1 -timeout 24h -v -args -deaths -1 -seed $(SEED)
+
 # Additional flags, for example: make simulate-mutants MUTANTFLAGS='-only ^cached: -steps 5000'
 MUTANTFLAGS ?=
 

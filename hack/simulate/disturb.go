@@ -111,6 +111,9 @@ func (w *World) freeze() {
 // revive starts a process of the controller again if it has ended by itself, as it does
 // if its caches do not fill in time, or if it no longer leads.
 func (w *World) revive(ctx context.Context) error {
+	if w.death.isNow() {
+		return w.replace(ctx, w.death.victim)
+	}
 	for _, r := range slices.Clone(w.replicas) {
 		select {
 		case err := <-r.ended:

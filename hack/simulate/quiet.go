@@ -90,11 +90,15 @@ func (w *World) rest(ctx context.Context) error {
 func (w *World) attend() (busy bool) {
 	calls, streams := w.pending(), w.waiting()
 	for _, call := range calls {
-		w.serve(call)
+		if w.isAlive(call.Client) {
+			w.serve(call)
+		}
 	}
 	for _, stream := range streams {
-		w.mention("%s: %d events", stream, stream.Waiting())
-		stream.Deliver(stream.Waiting())
+		if w.isAlive(stream.Client) {
+			w.mention("%s: %d events", stream, stream.Waiting())
+			stream.Deliver(stream.Waiting())
+		}
 	}
 	return len(calls)+len(streams) > 0
 }

@@ -50,7 +50,14 @@ func violated(invariant, format string, arguments ...any) *violation {
 // run makes all steps, and then waits until nothing happens anymore.
 func run(t *testing.T, choices *choices) Result {
 	t.Helper()
-	result, painted, sketched := runOnce(t, choices)
+	return play(t, choices, (*World).live)
+}
+
+// play has a world live, and compares it in the end with one in which only what is then
+// desired ever happened.
+func play(t *testing.T, choices *choices, live func(*World, context.Context) error) Result {
+	t.Helper()
+	result, painted, sketched := playOnce(t, choices, live)
 	if painted == nil {
 		return result
 	}
@@ -60,9 +67,9 @@ func run(t *testing.T, choices *choices) Result {
 	return result
 }
 
-// runOnce makes all steps. It returns what the world looks like in the end, and what is
+// playOnce has a world live. It returns what the world looks like in the end, and what is
 // desired in it, unless the run fails.
-func runOnce(t *testing.T, choices *choices) (result Result, painted *portrait, sketched *sketch) {
+func playOnce(t *testing.T, choices *choices, live func(*World, context.Context) error) (result Result, painted *portrait, sketched *sketch) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -72,7 +79,7 @@ func runOnce(t *testing.T, choices *choices) (result Result, painted *portrait, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = w.live(ctx)
+		err = live(w, ctx)
 		result = Result{Steps: w.steps, Choices: choices.made, Story: w.story}
 		if err == nil {
 			painted, sketched = w.paint(), w.sketch()

@@ -151,6 +151,10 @@ func (w *World) act(ctx context.Context, action karmada.Action) {
 
 // serve answers a request.
 func (w *World) serve(call *apiserver.Call) {
+	if w.death.strikes(call) {
+		w.die(call)
+		return
+	}
 	w.add(!writes(call) || call.Resource == "events" || call.Resource == "leases", "%s", call)
 	call.Serve()
 }

@@ -66,7 +66,12 @@ var operations = []operation{
 
 // act does something.
 func (u *users) act(ctx context.Context) error {
-	done, err := oneOf(u.w.choices, operations)(u, ctx)
+	return u.perform(ctx, oneOf(u.w.choices, operations))
+}
+
+// perform does something.
+func (u *users) perform(ctx context.Context, do operation) error {
+	done, err := do(u, ctx)
 	if isRefusal(err) {
 		u.w.tell("a user fails: %s: %v", done, err)
 		return nil

@@ -67,6 +67,10 @@ type World struct {
 	users *users
 	truth *truth
 
+	// death is how a process of the controller dies in the middle of a write; nil if none
+	// is to.
+	death *death
+
 	// noWebhook: Karmada's webhook for Works does not answer.
 	noWebhook bool
 
