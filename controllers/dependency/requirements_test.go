@@ -276,7 +276,7 @@ func TestTheLastWordCounts(t *testing.T) {
 	required.Set(second, needs(false, "b"))
 	required.Set(first, needs(true, "b"))
 	if !keptAfter(required, "a", false) {
-		t.Error("a cluster that leaves does not keep the resource as was asked for")
+		t.Error("a cluster that leaves does not keep the resource, although preserving is requested")
 	}
 	required.Release(second, ptr.To(false))
 	if keptAfter(required, "c", false) || !keptAfter(required, "c", true) {

@@ -39,10 +39,10 @@ const priorityGap = -handler.LowPriority / 2
 // fairQueue is a priority queue in which no namespace keeps the others waiting: a single
 // object is reconciled soon, even if another namespace has thousands in the queue.
 //
-// Within a priority, the first object of a namespace comes first, the next one or two of
-// each namespace after them, then the next two to four, and so on: each step of that kind
-// lowers the priority by one. Namespaces that have equally much to do take turns. There are
-// few steps, because the metrics of the queue have a series for each priority.
+// Within a priority, the first request of each namespace comes first, then the second of
+// each, then the next two of each, the next four, and so on. Each of these steps lowers the
+// priority by one. There are few steps, because the queue's metrics have one series per
+// priority.
 type fairQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 
@@ -55,11 +55,11 @@ type fairQueue struct {
 
 // newFairQueue returns a queue for a controller.
 func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return fair(priorityqueue.New(name, func(options *priorityqueue.Opts[reconcile.Request]) { options.RateLimiter = limiter }))
-}
-
-func fair(queue priorityqueue.PriorityQueue[reconcile.Request]) *fairQueue {
-	return &fairQueue{PriorityQueue: queue, steps: map[reconcile.Request]int{}, lengths: map[string]int{}}
+	return &fairQueue{
+		PriorityQueue: priorityqueue.New(name, func(options *priorityqueue.Opts[reconcile.Request]) { options.RateLimiter = limiter }),
+		steps:         map[reconcile.Request]int{},
+		lengths:       map[string]int{},
+	}
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.

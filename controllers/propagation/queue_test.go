@@ -94,8 +94,8 @@ func TestNamespaceWithMuchToDoDelaysNoOther(t *testing.T) {
 	}
 }
 
-// What users change comes before reports, whosever it is, and reports before the first
-// pass of a new process.
+// Changes by users come before reports, and reports before the first pass of a new
+// process, in whatever namespace they are.
 func TestFairnessKeepsPriorities(t *testing.T) {
 	queue := newTestQueue(t)
 	queue.adds("small-start", 1, handler.LowPriority)

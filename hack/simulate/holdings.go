@@ -61,8 +61,8 @@ func ownerOf(work *workv1alpha1.Work) string {
 	return owner.Kind + " " + owner.Name
 }
 
-// wroteWork checks that the controller writes and deletes only Works of its own, and
-// deletes none that is wanted.
+// wroteWork checks that the controller writes and deletes only its own Works, and that it
+// deletes no Work that an object still needs.
 func (t *truth) wroteWork(write apiserver.Write) {
 	key := types.NamespacedName{Namespace: write.Namespace, Name: write.Name}
 	if write.After != nil {
