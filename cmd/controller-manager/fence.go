@@ -18,6 +18,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/rest"
 )
 
 // errLeaseExpired is the error of a write that the fence refuses.
@@ -51,13 +53,20 @@ type leaseClock struct {
 	name     string
 	duration time.Duration
 	now      func() time.Time
+	// base is the path of the API server, which may be behind a path of another server.
+	base string
 
 	mu      sync.Mutex
 	renewed time.Time
 }
 
-func newLeaseClock(duration time.Duration) *leaseClock {
-	return &leaseClock{name: leaseName, duration: duration, now: time.Now}
+// newLeaseClock returns a clock for a lease of the API server that a configuration leads to.
+func newLeaseClock(config *rest.Config, duration time.Duration) (*leaseClock, error) {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL of the API server: %w", err)
+	}
+	return &leaseClock{name: leaseName, duration: duration, now: time.Now, base: strings.TrimSuffix(path.Join("/", server.Path), "/")}, nil
 }
 
 // wraps returns a transport with a fence.
@@ -68,8 +77,9 @@ func (c *leaseClock) wraps(next http.RoundTripper) http.RoundTripper {
 // RoundTrip implements http.RoundTripper.
 func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent := f.now()
-	if !f.isRenewal(request) {
-		if isFenced(request) && f.expired(sent) {
+	target := strings.TrimPrefix(request.URL.Path, f.base)
+	if !f.isRenewal(request.Method, target) {
+		if isFenced(request.Method, target) && f.expired(sent) {
 			return nil, errLeaseExpired
 		}
 		return f.next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors on
@@ -82,28 +92,27 @@ func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // isRenewal reports whether a request acquires or renews the lease.
-func (c *leaseClock) isRenewal(request *http.Request) bool {
-	if !strings.HasPrefix(request.URL.Path, "/apis/"+coordinationv1.GroupName+"/") {
+func (c *leaseClock) isRenewal(method, target string) bool {
+	if !strings.HasPrefix(target, "/apis/"+coordinationv1.GroupName+"/") {
 		return false
 	}
-	return request.Method == http.MethodPut && path.Base(request.URL.Path) == c.name ||
-		request.Method == http.MethodPost && path.Base(request.URL.Path) == "leases"
+	return method == http.MethodPut && path.Base(target) == c.name || method == http.MethodPost && path.Base(target) == "leases"
 }
 
 // isFenced reports whether only the leader may make a request. Every replica may read,
 // ask for permissions, renew its token, and try to acquire the lease.
-func isFenced(request *http.Request) bool {
-	switch request.Method {
+func isFenced(method, target string) bool {
+	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	default:
 		return false
 	}
 	for _, group := range []string{coordinationv1.GroupName, "authorization.k8s.io", "authentication.k8s.io"} {
-		if strings.HasPrefix(request.URL.Path, "/apis/"+group+"/") {
+		if strings.HasPrefix(target, "/apis/"+group+"/") {
 			return false
 		}
 	}
-	return path.Base(request.URL.Path) != "token"
+	return path.Base(target) != "token"
 }
 
 // renew records that a renewal that was sent at a moment has succeeded.

@@ -19,8 +19,11 @@ package main
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 const (
@@ -46,12 +49,22 @@ type fenced struct {
 	server *server
 	clock  *leaseClock
 	now    time.Time
+	url    string
 }
 
 func newFenced(t *testing.T) *fenced {
 	t.Helper()
-	f := &fenced{T: t, server: &server{status: http.StatusOK}, now: time.Now()}
-	f.clock = newLeaseClock(15 * time.Second)
+	return newFencedAt(t, "http://karmada")
+}
+
+// newFencedAt returns a client of an API server with a URL.
+func newFencedAt(t *testing.T, url string) *fenced {
+	t.Helper()
+	clock, err := newLeaseClock(&rest.Config{Host: url}, 15*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fenced{T: t, server: &server{status: http.StatusOK}, clock: clock, now: time.Now(), url: url}
 	f.clock.now = func() time.Time { return f.now }
 	return f
 }
@@ -59,7 +72,7 @@ func newFenced(t *testing.T) *fenced {
 // send sends a request and reports whether it reached the server.
 func (f *fenced) send(method, path string) bool {
 	f.Helper()
-	request, err := http.NewRequestWithContext(f.Context(), method, "http://karmada"+path, http.NoBody)
+	request, err := http.NewRequestWithContext(f.Context(), method, strings.TrimSuffix(f.url, "/")+path, http.NoBody)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -125,5 +138,24 @@ func TestRenewalThatFailsKeepsNothingOpen(t *testing.T) {
 	f.send(http.MethodPut, leasePath+"-of-others")
 	if f.send(http.MethodPost, worksPath) {
 		t.Error("a replica writes because of another lease")
+	}
+}
+
+// The API server may be behind a path of another server, for example of a proxy.
+func TestFenceOfServerBehindAPath(t *testing.T) {
+	for _, url := range []string{"https://proxy/", "https://proxy/clusters/karmada", "https://proxy/apis/authorization.k8s.io/"} {
+		f := newFencedAt(t, url)
+		if f.send(http.MethodPost, worksPath) {
+			t.Errorf("%s: a replica writes that has never held the lease", url)
+		}
+		if !f.send(http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews") {
+			t.Errorf("%s: a replica may not ask for permissions", url)
+		}
+		if !f.send(http.MethodPut, leasePath) {
+			t.Fatalf("%s: a replica cannot acquire the lease", url)
+		}
+		if !f.send(http.MethodPost, worksPath) {
+			t.Errorf("%s: the leader cannot write", url)
+		}
 	}
 }

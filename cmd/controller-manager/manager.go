@@ -143,8 +143,12 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 		return nil, err
 	}
 	if options.leaderElect {
+		clock, err := newLeaseClock(config, options.leaseDuration)
+		if err != nil {
+			return nil, err
+		}
 		config = rest.CopyConfig(config)
-		config.Wrap(newLeaseClock(options.leaseDuration).wraps)
+		config.Wrap(clock.wraps)
 	}
 	mgr, err := ctrl.NewManager(config, options.managerOptions(config, scheme, cacheOptions, metrics))
 	if err != nil {

@@ -24,6 +24,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +43,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -182,6 +186,35 @@ func TestChangedKubeconfigGivesTheLeaseBack(t *testing.T) {
 	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" {
 		t.Errorf("the lease is still held by %s", holder)
 	}
+}
+
+// The kubeconfig may lead to a path of a server, for example of a proxy.
+func TestServerBehindAPathHasALeader(t *testing.T) {
+	environment, kubeconfig, server := startServer(t)
+	if _, err := call(t, "install-crds", "--kubeconfig", kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(environment.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(environment.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	toServer := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(request *httputil.ProxyRequest) { request.SetURL(target) }}
+	proxy := httptest.NewServer(http.StripPrefix("/clusters/karmada", toServer))
+	t.Cleanup(proxy.Close)
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x"}}],"clusters":[{"name":"x","cluster":{"server":"%s/clusters/karmada"}}]}`, proxy.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := call(t, "--kubeconfig", kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+		ended <- err
+	}()
+	awaitHolder(t, server, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-system", Name: leaseName}}, ended)
 }
 
 // A process that cannot read what it needs waits for the permission. It ends all the
