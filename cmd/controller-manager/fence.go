@@ -112,7 +112,8 @@ func isFenced(method, target string) bool {
 			return false
 		}
 	}
-	return path.Base(target) != "token"
+	isToken, _ := path.Match("/api/v1/namespaces/*/serviceaccounts/*/token", target)
+	return !isToken
 }
 
 // renew records that a renewal that was sent at a moment has succeeded.

@@ -141,6 +141,22 @@ func TestRenewalThatFailsKeepsNothingOpen(t *testing.T) {
 	}
 }
 
+// Only a request for a token passes the fence, and not a request about something that
+// is called token.
+func TestNameOfAnObjectOpensNoFence(t *testing.T) {
+	f := newFenced(t)
+	for _, path := range []string{
+		"/apis/propagation.karmada-direct.io/v1alpha1/namespaces/shop/directpropagations/token",
+		"/apis/propagation.karmada-direct.io/v1alpha1/clusterdirectpropagations/token",
+		"/api/v1/namespaces/shop/configmaps/token",
+		"/api/v1/namespaces/shop/serviceaccounts/token",
+	} {
+		if f.send(http.MethodPut, path) {
+			t.Errorf("a replica without the lease updates %s", path)
+		}
+	}
+}
+
 // The API server may be behind a path of another server, for example of a proxy.
 func TestFenceOfServerBehindAPath(t *testing.T) {
 	for _, url := range []string{"https://proxy/", "https://proxy/clusters/karmada", "https://proxy/apis/authorization.k8s.io/"} {
