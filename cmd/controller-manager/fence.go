@@ -19,6 +19,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"strings"
@@ -26,7 +27,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 )
 
 // errLeaseExpired is the error of a write that the fence refuses.
@@ -84,6 +87,10 @@ func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 		return f.next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors on
 	}
+	if isRelease(request) {
+		f.close()
+		return f.next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors on
+	}
 	response, err := f.next.RoundTrip(request)
 	if err == nil && response.StatusCode < http.StatusMultipleChoices {
 		f.renew(sent)
@@ -91,7 +98,7 @@ func (f *fence) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err //nolint:wrapcheck // a transport passes errors on
 }
 
-// isRenewal reports whether a request acquires or renews the lease.
+// isRenewal reports whether a request acquires, renews or releases the lease.
 func (c *leaseClock) isRenewal(method, target string) bool {
 	if !strings.HasPrefix(target, "/apis/"+coordinationv1.GroupName+"/") {
 		return false
@@ -99,8 +106,29 @@ func (c *leaseClock) isRenewal(method, target string) bool {
 	return method == http.MethodPut && path.Base(target) == c.name || method == http.MethodPost && path.Base(target) == "leases"
 }
 
+// isRelease reports whether a request about the lease gives it back: a lease without a
+// holder is free at once.
+func isRelease(request *http.Request) bool {
+	if request.GetBody == nil {
+		return false
+	}
+	body, err := request.GetBody()
+	if err != nil {
+		return false
+	}
+	defer body.Close() //nolint:errcheck // it is in memory
+	content, err := io.ReadAll(body)
+	if err != nil || len(content) == 0 {
+		return false
+	}
+	lease := &coordinationv1.Lease{}
+	_, _, err = clientgoscheme.Codecs.UniversalDeserializer().Decode(content, nil, lease)
+	return err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") == ""
+}
+
 // isFenced reports whether only the leader may make a request. Every replica may read,
-// ask for permissions, renew its token, and try to acquire the lease.
+// ask for permissions, renew its token, and try to acquire the lease. The Events of the
+// core API are those of the election; all others are of another group.
 func isFenced(method, target string) bool {
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -112,8 +140,12 @@ func isFenced(method, target string) bool {
 			return false
 		}
 	}
-	isToken, _ := path.Match("/api/v1/namespaces/*/serviceaccounts/*/token", target)
-	return !isToken
+	for _, open := range []string{"/api/v1/namespaces/*/serviceaccounts/*/token", "/api/v1/namespaces/*/events"} {
+		if matches, _ := path.Match(open, target); matches {
+			return false
+		}
+	}
+	return true
 }
 
 // renew records that a renewal that was sent at a moment has succeeded.
@@ -123,6 +155,13 @@ func (c *leaseClock) renew(sent time.Time) {
 	if sent.After(c.renewed) {
 		c.renewed = sent
 	}
+}
+
+// close records that this replica gives its lease back.
+func (c *leaseClock) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.renewed = time.Time{}
 }
 
 // expired reports whether other replicas may hold the lease at a moment. They wait from

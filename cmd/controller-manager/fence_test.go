@@ -17,13 +17,19 @@ limitations under the License.
 package main
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 )
 
 const (
@@ -72,7 +78,12 @@ func newFencedAt(t *testing.T, url string) *fenced {
 // send sends a request and reports whether it reached the server.
 func (f *fenced) send(method, path string) bool {
 	f.Helper()
-	request, err := http.NewRequestWithContext(f.Context(), method, strings.TrimSuffix(f.url, "/")+path, http.NoBody)
+	return f.sendBody(method, path, nil)
+}
+
+func (f *fenced) sendBody(method, path string, body []byte) bool {
+	f.Helper()
+	request, err := http.NewRequestWithContext(f.Context(), method, strings.TrimSuffix(f.url, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -138,6 +149,37 @@ func TestRenewalThatFailsKeepsNothingOpen(t *testing.T) {
 	f.send(http.MethodPut, leasePath+"-of-others")
 	if f.send(http.MethodPost, worksPath) {
 		t.Error("a replica writes because of another lease")
+	}
+}
+
+// A replica that gives its lease back is not the leader any more, and may still report
+// that.
+func TestReleaseClosesTheFence(t *testing.T) {
+	for encoding, serializer := range map[string]runtime.Serializer{
+		"JSON":     json.NewSerializerWithOptions(json.DefaultMetaFactory, nil, nil, json.SerializerOptions{}),
+		"Protobuf": protobuf.NewSerializer(nil, nil),
+	} {
+		f := newFenced(t)
+		put := func(holder *string) {
+			lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: holder, LeaseDurationSeconds: ptr.To(int32(1))}}
+			lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+			body, err := runtime.Encode(serializer, lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.sendBody(http.MethodPut, leasePath, body)
+		}
+		put(ptr.To("replica-1"))
+		if !f.send(http.MethodPost, worksPath) {
+			t.Errorf("%s: the leader cannot write", encoding)
+		}
+		put(nil)
+		if f.send(http.MethodPost, worksPath) {
+			t.Errorf("%s: a replica writes after it has released the lease", encoding)
+		}
+		if !f.send(http.MethodPost, "/api/v1/namespaces/karmada-system/events") {
+			t.Errorf("%s: no Event can say that the replica leads no more", encoding)
+		}
 	}
 }
 
