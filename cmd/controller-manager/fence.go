@@ -69,6 +69,8 @@ func newLeaseClock(config *rest.Config, duration time.Duration) (*leaseClock, er
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL of the API server: %w", err)
 	}
+	// As it is stored, so that others know it: in whole seconds.
+	duration = duration.Truncate(time.Second)
 	return &leaseClock{name: leaseName, duration: duration, now: time.Now, base: strings.TrimSuffix(path.Join("/", server.Path), "/")}, nil
 }
 

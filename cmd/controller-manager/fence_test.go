@@ -66,7 +66,12 @@ func newFenced(t *testing.T) *fenced {
 // newFencedAt returns a client of an API server with a URL.
 func newFencedAt(t *testing.T, url string) *fenced {
 	t.Helper()
-	clock, err := newLeaseClock(&rest.Config{Host: url}, 15*time.Second)
+	return newFencedFor(t, url, 15*time.Second)
+}
+
+func newFencedFor(t *testing.T, url string, duration time.Duration) *fenced {
+	t.Helper()
+	clock, err := newLeaseClock(&rest.Config{Host: url}, duration)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +154,30 @@ func TestRenewalThatFailsKeepsNothingOpen(t *testing.T) {
 	f.send(http.MethodPut, leasePath+"-of-others")
 	if f.send(http.MethodPost, worksPath) {
 		t.Error("a replica writes because of another lease")
+	}
+}
+
+// A lease is stored with whole seconds, so another replica takes over after 15 s.
+func TestFenceKnowsTheStoredDuration(t *testing.T) {
+	f := newFencedFor(t, "http://karmada", 15*time.Second+900*time.Millisecond)
+	f.send(http.MethodPut, leasePath)
+	f.now = f.now.Add(15 * time.Second)
+	if f.send(http.MethodPost, worksPath) {
+		t.Error("a replica writes while another one may lead")
+	}
+}
+
+// The API server refuses a lease of no seconds, so no replica would ever become the leader.
+func TestLeaseOfLessThanASecondIsRejected(t *testing.T) {
+	options := defaultOptions()
+	options.leaseDuration, options.renewDeadline, options.retryPeriod = 900*time.Millisecond, 500*time.Millisecond, 100*time.Millisecond
+	want := "--leader-elect-lease-duration=900ms: must be at least 1s"
+	if err := options.validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	options.leaseDuration = time.Second
+	if err := options.validate(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -127,6 +127,9 @@ func (o *options) validate() error {
 	if o.qps > 0 && o.burst < 1 {
 		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: must be at least 1 when --kube-api-qps is above 0", o.burst))
 	}
+	if o.leaderElect && o.leaseDuration < time.Second {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%v: must be at least 1s, because a lease lasts for whole seconds", o.leaseDuration))
+	}
 	if o.leaderElect && o.renewDeadline >= o.leaseDuration {
 		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%v: must be less than --leader-elect-lease-duration=%v", o.renewDeadline, o.leaseDuration))
 	}
