@@ -17,10 +17,12 @@ limitations under the License.
 package propagation
 
 import (
+	"fmt"
 	"math/bits"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -51,15 +53,22 @@ type fairQueue struct {
 	steps map[reconcile.Request]int
 	// lengths is the number of requests in the queue, by namespace.
 	lengths map[string]int
+	// waiting is the number of workers that wait for a request. Nobody begins to wait once
+	// the queue is ending; idle is signaled when nobody waits.
+	waiting int
+	ending  bool
+	idle    *sync.Cond
 }
 
 // newFairQueue returns a queue for a controller.
 func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return &fairQueue{
+	q := &fairQueue{
 		PriorityQueue: priorityqueue.New(name, func(options *priorityqueue.Opts[reconcile.Request]) { options.RateLimiter = limiter }),
 		steps:         map[reconcile.Request]int{},
 		lengths:       map[string]int{},
 	}
+	q.idle = sync.NewCond(&q.mu)
+	return q
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
@@ -100,11 +109,62 @@ func (q *fairQueue) Get() (reconcile.Request, bool) {
 // request was added with, because a request that fails is added again with what this
 // function returned.
 func (q *fairQueue) GetWithPriority() (reconcile.Request, int, bool) {
-	request, priority, shutdown := q.PriorityQueue.GetWithPriority()
-	if !shutdown {
-		q.leave(request)
+	if !q.beginWait() {
+		return reconcile.Request{}, 0, true
 	}
-	return request, baseOf(priority), shutdown
+	request, priority, shutdown := q.PriorityQueue.GetWithPriority()
+	return request, baseOf(priority), q.endWait(request) || shutdown
+}
+
+// ShutDown implements workqueue.TypedInterface.
+//
+// The queue of controller-runtime v0.23 hands out requests while it holds its locks. If a
+// worker returns because of the shutdown at that moment, nobody takes the request, the locks
+// are never released, and other workers wait for them until the process is killed
+// (kubernetes-sigs/controller-runtime#3538, fixed in v0.25). Therefore this function gives
+// every waiting worker something to return with, and only then shuts the queue down.
+func (q *fairQueue) ShutDown() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ending {
+		return
+	}
+	q.ending = true
+	for i := range q.waiting {
+		q.PriorityQueue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: fmt.Sprintf("/shutdown/%d", i)}})
+	}
+	for q.waiting > 0 {
+		q.idle.Wait()
+	}
+	q.PriorityQueue.ShutDown()
+}
+
+// ShutDownWithDrain implements workqueue.TypedInterface. As in controller-runtime, nothing
+// is drained.
+func (q *fairQueue) ShutDownWithDrain() { q.ShutDown() }
+
+// beginWait counts a worker that is about to wait, unless the queue is ending.
+func (q *fairQueue) beginWait() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ending {
+		return false
+	}
+	q.waiting++
+	return true
+}
+
+// endWait takes back what beginWait counted, forgets the request that the worker takes out
+// of the queue, and reports whether the queue is ending.
+func (q *fairQueue) endWait(request reconcile.Request) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting--
+	if q.waiting == 0 {
+		q.idle.Broadcast()
+	}
+	q.leave(request)
+	return q.ending
 }
 
 // baseOf returns the priority that was lowered by fewer than priorityGap steps.
@@ -124,10 +184,8 @@ func (q *fairQueue) enter(request reconcile.Request) int {
 	return step
 }
 
-// leave forgets a request that is taken out of the queue.
+// leave forgets a request that is taken out of the queue. The caller holds the lock.
 func (q *fairQueue) leave(request reconcile.Request) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if _, found := q.steps[request]; !found {
 		return // it was taken, added and taken again in the meantime
 	}

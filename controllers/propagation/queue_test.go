@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,5 +148,40 @@ func TestRequestMovesUp(t *testing.T) {
 	queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, requestOf("shop", 9))
 	if first, _ := queue.Get(); first != requestOf("shop", 9) {
 		t.Errorf("the first request is %v", first)
+	}
+}
+
+// TestWorkersEndWithTheQueue: a worker that waits in the queue when it is shut down, or that
+// is about to return a request to it, is let go, whatever the queue is doing at that moment.
+func TestWorkersEndWithTheQueue(t *testing.T) {
+	for range 200 {
+		queue := newTestQueue(t)
+		workers, busy := sync.WaitGroup{}, make(chan struct{}, 20)
+		for worker := range 20 {
+			workers.Go(func() {
+				for i := 0; ; i++ {
+					queue.Add(requestOf(fmt.Sprint(worker), i))
+					request, shutdown := queue.Get()
+					if shutdown {
+						return
+					}
+					queue.Done(request)
+					if i == 10 {
+						busy <- struct{}{}
+					}
+				}
+			})
+		}
+		for range 20 {
+			<-busy
+		}
+		queue.ShutDown()
+		ended := make(chan struct{})
+		go func() { workers.Wait(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Fatal("after 30 s, some workers have not ended")
+		}
 	}
 }
