@@ -105,7 +105,7 @@ func (w *World) die(call *apiserver.Call) {
 // everyOperation lists each operation of users once.
 func everyOperation() []operation {
 	every, seen := []operation{}, map[string]bool{}
-	for _, do := range operations {
+	for _, do := range slices.Concat(basics, slices.Concat(others...)) {
 		if name := operationName(do); !seen[name] {
 			every, seen[name] = append(every, do), true
 		}

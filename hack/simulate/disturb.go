@@ -25,7 +25,7 @@ import (
 
 // disturb breaks something, or repairs it.
 func (w *World) disturb(ctx context.Context) error {
-	switch w.choices.below(14) {
+	switch w.choices.below(13) {
 	case 0, 1:
 		w.cut()
 	case 2:
@@ -34,17 +34,15 @@ func (w *World) disturb(ctx context.Context) error {
 	case 3, 4:
 		return w.crash(ctx)
 	case 5:
-		return w.settle(ctx)
-	case 6:
 		w.noWebhook = !w.noWebhook
 		w.tell("Karmada's webhook answers: %t", !w.noWebhook)
-	case 7:
+	case 6:
 		w.restartServer()
-	case 8:
+	case 7:
 		member := w.karmada.Member(oneOf(w.choices, memberNames))
 		member.ClockOffset = oneOf(w.choices, offsets)
 		w.tell("the clock of %s is %v ahead", member.Name, member.ClockOffset)
-	case 9, 10:
+	case 8, 9:
 		w.freeze()
 	default:
 		w.tell("karmada-controller-manager is restarted")

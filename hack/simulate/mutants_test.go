@@ -20,8 +20,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -34,7 +32,6 @@ var mutantNumber = flag.Int("mutant", 0, "the number of the mutant to run; 0 for
 // did. Package mutants starts it, in a process for each mutant.
 func TestMutant(t *testing.T) {
 	mutant.Active = *mutantNumber
-	all := operations
 	verdict := struct {
 		Invariant, What string
 		Steps           int
@@ -42,7 +39,6 @@ func TestMutant(t *testing.T) {
 	}{}
 	for i := range uint64(*runs) { //nolint:gosec // it is not negative
 		choices := seeded(*seed+i, *steps)
-		operations = swarm(all, *seed+i)
 		stop := tellProgress(verdict.Steps, choices)
 		result := run(t, choices)
 		stop()
@@ -81,17 +77,4 @@ func tellProgress(before int, choices *choices) (stop func()) {
 		ticker.Stop()
 		close(stopped)
 	}
-}
-
-// swarm chooses some of the operations for a run. Few kinds of operations, each done
-// often, find more than all of them, each done once.
-func swarm(all []operation, seed uint64) []operation {
-	random, always := rand.New(rand.NewPCG(seed, 1)), 4 //nolint:gosec // a seed makes the choices repeatable
-	chosen := slices.Clone(all[:always])
-	for _, other := range all[always:] {
-		if random.IntN(always) == 0 {
-			chosen = append(chosen, other)
-		}
-	}
-	return chosen
 }

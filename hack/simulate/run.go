@@ -103,9 +103,14 @@ func (w *World) live(ctx context.Context) error {
 	if err := w.users.begin(ctx); err != nil {
 		return err
 	}
-	for w.choices.step() {
+	for made := 1; w.choices.step(); made++ {
 		if err := w.step(ctx); err != nil {
 			return err
+		}
+		if made%w.habits.round == 0 {
+			if err := w.settle(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if err := w.settle(ctx); err != nil {

@@ -53,7 +53,7 @@ func (w *World) step(ctx context.Context) error {
 		if err := w.users.act(ctx); err != nil {
 			return err
 		}
-	default:
+	case w.habits.faults:
 		if err := w.disturb(ctx); err != nil {
 			return err
 		}
@@ -193,7 +193,11 @@ func writes(call *apiserver.Call) bool {
 
 // answer decides what becomes of a request.
 func (w *World) answer(call *apiserver.Call) {
-	switch w.choices.below(60) {
+	fault := 0
+	if w.habits.faults {
+		fault = w.choices.below(60)
+	}
+	switch fault {
 	case 51:
 		if writes(call) {
 			w.delay(call)
@@ -238,7 +242,11 @@ func (w *World) answer(call *apiserver.Call) {
 
 // show decides what a watch shows.
 func (w *World) show(stream *apiserver.Stream) {
-	switch w.choices.below(100) {
+	fault := 0
+	if w.habits.faults {
+		fault = w.choices.below(100)
+	}
+	switch fault {
 	case 98:
 		w.tell("%s: cut", stream)
 		stream.Cut()

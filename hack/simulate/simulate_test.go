@@ -18,6 +18,7 @@ package simulate
 
 import (
 	"flag"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ var (
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil //nolint:reassign // see above
 	klog.SetLogger(logr.Discard())
+	debug.SetGCPercent(400) // a world is small, and makes much garbage
 	ctrl.SetLogger(logr.Discard())
 	m.Run()
 }

@@ -19,6 +19,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,25 +49,50 @@ func newUsers(w *World) *users {
 // nothing to do.
 type operation func(*users, context.Context) (string, error)
 
-// operations are all of them. The first disturb the least. What is listed several times
-// is done more often.
-var operations = []operation{
-	(*users).changeResource, (*users).createPropagation, (*users).createResource, (*users).changeClusters,
-	(*users).changeResource, (*users).changeResource, (*users).changeResource, (*users).changeClusters,
-	(*users).selectClusters, (*users).relabel, (*users).renameResource, (*users).suspend, (*users).suspendSome, (*users).preserve,
-	(*users).customize, (*users).override, (*users).changePolicy, (*users).changeResolution, (*users).followDependencies, (*users).mount,
-	(*users).actFor, (*users).permit, (*users).aggregate, (*users).requestRetry,
-	(*users).deletePropagation, (*users).deletePropagation, (*users).createPropagation, (*users).createPropagation,
-	(*users).deleteResource, (*users).createResource, (*users).stripFinalizer, (*users).mistake,
-	(*users).removeKind, (*users).restoreKind, (*users).restoreKind,
-	(*users).leaveCluster, (*users).joinCluster, (*users).joinCluster,
-	(*users).bind, (*users).unbind, (*users).createForeignWork, (*users).deleteForeignWork,
-	(*users).editWork, (*users).deleteWork, (*users).editOnMember, (*users).deleteOnMember, (*users).createOnMember, (*users).serveOnMember,
+// basics are the operations that each world has, others the groups of which each world has
+// some. What is listed several times is done more often.
+var (
+	basics = []operation{
+		(*users).changeResource, (*users).changeResource, (*users).createPropagation, (*users).changeClusters, (*users).createResource,
+	}
+	others = [][]operation{
+		{(*users).selectClusters, (*users).relabel}, {(*users).renameResource}, {(*users).suspend}, {(*users).suspendSome}, {(*users).preserve},
+		{(*users).customize}, {(*users).override}, {(*users).changePolicy}, {(*users).changeResolution}, {(*users).followDependencies, (*users).mount},
+		{(*users).actFor, (*users).permit}, {(*users).aggregate}, {(*users).requestRetry},
+		{(*users).deletePropagation}, {(*users).deleteResource}, {(*users).stripFinalizer}, {(*users).mistake},
+		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).leaveCluster, (*users).joinCluster, (*users).joinCluster},
+		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork},
+		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember}, {(*users).createOnMember}, {(*users).serveOnMember},
+	}
+)
+
+// habits are what is usual in a world. Worlds differ in them, because few kinds of
+// operations and faults, each met often, find more than all of them, each met once.
+type habits struct {
+	// operations are what users do.
+	operations []operation
+	// faults: requests, watches and processes fail.
+	faults bool
+	// round is after how many steps all becomes quiet.
+	round int
+}
+
+// chooseHabits chooses what is usual.
+func chooseHabits(choices *choices) habits {
+	h := habits{operations: slices.Clone(basics)}
+	for _, group := range others {
+		if choices.oneIn(5) {
+			h.operations = append(h.operations, group...)
+		}
+	}
+	h.faults = !choices.oneIn(3)
+	h.round = oneOf(choices, []int{60, 200, 1000})
+	return h
 }
 
 // act does something.
 func (u *users) act(ctx context.Context) error {
-	return u.perform(ctx, oneOf(u.w.choices, operations))
+	return u.perform(ctx, oneOf(u.w.choices, u.w.habits.operations))
 }
 
 // perform does something.

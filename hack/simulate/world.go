@@ -51,6 +51,7 @@ const (
 // World is a Karmada with its members, with the controller and with users.
 type World struct {
 	choices *choices
+	habits  habits
 	server  *apiserver.Server
 	karmada *karmada.Karmada
 	// plane is the API server as users see it.
@@ -71,6 +72,9 @@ type World struct {
 	// is to.
 	death *death
 
+	// revisions counts the writes to each resource, and under no name all of them.
+	revisions map[string]int64
+
 	// noWebhook: Karmada's webhook for Works does not answer.
 	noWebhook bool
 
@@ -81,7 +85,7 @@ type World struct {
 
 // newWorld returns a World in which all clusters have joined.
 func newWorld(ctx context.Context, choices *choices) (*World, error) {
-	w := &World{choices: choices, began: time.Now()}
+	w := &World{choices: choices, habits: chooseHabits(choices), began: time.Now(), revisions: map[string]int64{}}
 	crds, err := apis.CRDs()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it did
@@ -106,13 +110,17 @@ func newWorld(ctx context.Context, choices *choices) (*World, error) {
 		return nil, fmt.Errorf("creating the client of Karmada: %w", err)
 	}
 	w.karmada = karmada.New(karmadas, karmada.Options{
-		Now: time.Now, Revision: w.server.ResourceVersion, Finalize: func(_ context.Context, _ client.Client, space *corev1.Namespace) error {
+		Now: time.Now, Revision: func(resource string) int64 { return w.revisions[resource] }, Finalize: func(_ context.Context, _ client.Client, space *corev1.Namespace) error {
 			_, err := w.server.FinishNamespace(space.Name)
 			return err //nolint:wrapcheck // the simulated Karmada shows it
 		},
 	})
 	w.truth = newTruth(w)
-	w.server.Observe(w.truth.wrote)
+	w.server.Observe(func(write apiserver.Write) {
+		w.revisions[write.Resource]++
+		w.revisions[""]++
+		w.truth.wrote(write)
+	})
 	w.users = newUsers(w)
 	if err := w.populate(ctx); err != nil {
 		return nil, err

@@ -57,22 +57,36 @@ func keyOf(object client.Object) types.NamespacedName { return client.ObjectKeyF
 // journal lists the changes of all objects of a kind on the API server, in their
 // order. Views follow it, each as far as it has come.
 type journal[T client.Object] struct {
-	list    func(context.Context) ([]T, error)
-	key     func(T) types.NamespacedName
-	now     map[types.NamespacedName]T
-	changes []change[T]
+	list func(context.Context) ([]T, error)
+	// resources are those of the kind, and revision is theirs when they were listed last.
+	resources []string
+	revision  int64
+	key       func(T) types.NamespacedName
+	now       map[types.NamespacedName]T
+	changes   []change[T]
 	// dropped is how many changes everybody has seen, so that they were dropped.
 	dropped int
 	views   []*view[T]
 }
 
-func newJournal[T client.Object](list func(context.Context) ([]T, error)) *journal[T] {
-	return &journal[T]{list: list, key: func(object T) types.NamespacedName { return keyOf(object) }, now: map[types.NamespacedName]T{}}
+func newJournal[T client.Object](list func(context.Context) ([]T, error), resources ...string) *journal[T] {
+	return &journal[T]{list: list, resources: resources, revision: -1, key: func(object T) types.NamespacedName { return keyOf(object) }, now: map[types.NamespacedName]T{}}
 }
 
 // update adds what has changed since the last call. Between two calls, an object may
-// have changed several times; that counts as one change.
-func (j *journal[T]) update(ctx context.Context) error {
+// have changed several times; that counts as one change. If the revision is known and has
+// not changed, nothing is listed.
+func (j *journal[T]) update(ctx context.Context, revisionOf func(resource string) int64) error {
+	if revisionOf != nil {
+		revision := int64(0)
+		for _, resource := range j.resources {
+			revision += revisionOf(resource)
+		}
+		if revision == j.revision {
+			return nil
+		}
+		j.revision = revision
+	}
 	objects, err := j.list(ctx)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		objects, err = nil, nil // the kind is not served

@@ -41,9 +41,10 @@ import (
 type Options struct {
 	// Now is the clock of the control plane. It is required.
 	Now func() time.Time
-	// Revision, if set, returns a number that changes with every write to the API
-	// server. It saves the lists that Actions makes otherwise to see what has changed.
-	Revision func() int64
+	// Revision, if set, returns a number that changes with every write to a resource of
+	// the API server such as "works", and, for no resource, with every write. It saves the
+	// lists that Actions makes otherwise to see what has changed.
+	Revision func(resource string) int64
 	// Known, if set, returns an error for a kind that the control plane does not serve,
 	// as its RESTMapper does.
 	Known func(schema.GroupVersionKind) error
@@ -80,9 +81,7 @@ type Karmada struct {
 	namespaces *journal[*corev1.Namespace]
 	bindings   *journal[client.Object]
 	templates  *journal[client.Object]
-	// seen is the revision that the journals were brought to.
-	seen  int64
-	begun bool
+	begun      bool
 
 	members map[string]*Member
 	// manager is karmada-controller-manager; agents are by member. They are nil while
@@ -105,11 +104,11 @@ func New(c client.Client, options Options) *Karmada {
 		members: map[string]*Member{}, agents: map[string]*process{}, halted: map[string]bool{},
 		renewed: map[string]time.Time{},
 	}
-	k.works = newJournal(listOf(c, &workv1alpha1.WorkList{}, func(l *workv1alpha1.WorkList) []workv1alpha1.Work { return l.Items }))
-	k.clusters = newJournal(listOf(c, &clusterv1alpha1.ClusterList{}, func(l *clusterv1alpha1.ClusterList) []clusterv1alpha1.Cluster { return l.Items }))
-	k.namespaces = newJournal(listOf(c, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }))
-	k.bindings = newJournal(k.listBindings)
-	k.templates = newJournal(k.listTemplates)
+	k.works = newJournal(listOf(c, &workv1alpha1.WorkList{}, func(l *workv1alpha1.WorkList) []workv1alpha1.Work { return l.Items }), "works")
+	k.clusters = newJournal(listOf(c, &clusterv1alpha1.ClusterList{}, func(l *clusterv1alpha1.ClusterList) []clusterv1alpha1.Cluster { return l.Items }), "clusters")
+	k.namespaces = newJournal(listOf(c, &corev1.NamespaceList{}, func(l *corev1.NamespaceList) []corev1.Namespace { return l.Items }), "namespaces")
+	k.bindings = newJournal(k.listBindings, "resourcebindings", "clusterresourcebindings")
+	k.templates = newJournal(k.listTemplates, "")
 	k.templates.key = func(template client.Object) types.NamespacedName {
 		apiVersion, kind := template.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 		return templateKey(workv1alpha2.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: template.GetNamespace(), Name: template.GetName()})
@@ -192,16 +191,11 @@ func (k *Karmada) now() time.Time { return k.options.Now() }
 
 // update brings the journals up to date.
 func (k *Karmada) update(ctx context.Context) error {
-	if k.begun && k.options.Revision != nil && k.options.Revision() == k.seen {
-		return nil
-	}
-	if k.options.Revision != nil {
-		k.seen = k.options.Revision()
-	}
-	for _, update := range []func(context.Context) error{
+	revision := k.options.Revision
+	for _, update := range []func(context.Context, func(string) int64) error{
 		k.works.update, k.clusters.update, k.namespaces.update, k.bindings.update, k.templates.update,
 	} {
-		if err := update(ctx); err != nil {
+		if err := update(ctx, revision); err != nil {
 			return fmt.Errorf("listing what is on the control plane: %w", err)
 		}
 	}

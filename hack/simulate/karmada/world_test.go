@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	}
 	base := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&workv1alpha1.Work{}, &clusterv1alpha1.Cluster{}).Build()
 	w.c = interceptor.NewClient(base, interceptor.Funcs{Create: w.create, Update: w.update, Delete: w.delete, SubResourceUpdate: w.updateStatus})
-	w.k = New(w.c, Options{Now: func() time.Time { return w.now }, Revision: func() int64 { return int64(w.writes) }, Finalize: func(ctx context.Context, c client.Client, namespace *corev1.Namespace) error {
+	w.k = New(w.c, Options{Now: func() time.Time { return w.now }, Revision: func(string) int64 { return int64(w.writes) }, Finalize: func(ctx context.Context, c client.Client, namespace *corev1.Namespace) error {
 		controllerutil.RemoveFinalizer(namespace, contentFinalizer)
 		return c.Update(ctx, namespace)
 	}})
