@@ -159,6 +159,9 @@ func run(ctx context.Context, config *rest.Config, options *options) error {
 	if err := awaitAPIs(ctx, config); err != nil {
 		return err
 	}
+	if err := checkKarmada(ctx, config); err != nil {
+		return err
+	}
 	mgr, err := newManager(ctx, config, options)
 	if err != nil {
 		return err
