@@ -223,22 +223,26 @@ stopped until "fleet start" or "fleet up".`,
 var signals = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
 
 func newStartCommand(fleet *fleetFlags) *cobra.Command {
-	return &cobra.Command{
+	var extraArgs []string
+	cmd := &cobra.Command{
 		Use:   "start NAME...",
 		Short: "Start stopped processes or whole members",
 		Long: `Start processes, or all processes of a member, with their previous ports and
 data, and wait until each is ready. Karmada reports a member as Ready again about
 30 seconds later.`,
-		Example: `  fleet start member1`,
-		Args:    cobra.MinimumNArgs(1),
+		Example: `  fleet start member1
+  fleet start etcd --arg=--quota-backend-bytes=100000000`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			dir, err := fleet.folder()
 			if err != nil {
 				return err
 			}
-			return startNamed(cmd.Context(), dir, names, newProgress(os.Stdout))
+			return startNamed(cmd.Context(), dir, names, extraArgs, newProgress(os.Stdout))
 		},
 	}
+	cmd.Flags().StringArrayVar(&extraArgs, "arg", nil, "extra argument for the started processes, until they are stopped; repeatable")
+	return cmd
 }
 
 func newJoinCommand(fleet *fleetFlags) *cobra.Command {

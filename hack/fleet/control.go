@@ -50,8 +50,8 @@ func stopNamed(ctx context.Context, dir string, names []string, signal syscall.S
 }
 
 // startNamed starts the named processes and all processes of the named groups, with
-// their previous ports and data.
-func startNamed(ctx context.Context, dir string, names []string, out *progress) error {
+// their previous ports and data. The extra arguments apply to this start only.
+func startNamed(ctx context.Context, dir string, names, extraArgs []string, out *progress) error {
 	state, lock, err := lockState(ctx, dir)
 	if err != nil {
 		return err
@@ -68,6 +68,9 @@ func startNamed(ctx context.Context, dir string, names []string, out *progress) 
 	}
 	if err := state.checkNeeds(processes); err != nil {
 		return err
+	}
+	for _, p := range processes {
+		p.extraArgs = extraArgs
 	}
 	started := &startedProcesses{}
 	if err := runTasks(ctx, state.processTasks(processes, started, out)); err != nil {

@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -79,7 +80,7 @@ func (s *State) launch(ctx context.Context, p *Process) (<-chan error, error) {
 	defer log.Close() // the process has its own handle
 	fmt.Fprintf(log, "=== %s: fleet starts %s\n", time.Now().Format(time.RFC3339), p.Name)
 
-	cmd := s.command(context.WithoutCancel(ctx), p.Program, p.Args...)
+	cmd := s.command(context.WithoutCancel(ctx), p.Program, slices.Concat(p.Args, p.extraArgs)...)
 	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

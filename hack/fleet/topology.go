@@ -92,6 +92,9 @@ type Process struct {
 	Needs []string `json:"needs,omitempty"`
 	// Identity is nil if the process was stopped on purpose or never started.
 	Identity *Identity `json:"identity,omitempty"`
+
+	// extraArgs apply to the next start only.
+	extraArgs []string
 }
 
 // plane is a Kubernetes control plane: that of Karmada, of the host cluster, or of a
