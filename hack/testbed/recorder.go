@@ -37,6 +37,8 @@ type Sighting struct {
 	Object client.Object
 	// Gone means that the object was deleted. Object is then its last state.
 	Gone bool
+	// Listed means that no watch has reported this state, so earlier ones may be missing.
+	Listed bool
 }
 
 // Recorder records everything that a watch reports about the objects of a kind:
@@ -45,7 +47,9 @@ type Sighting struct {
 // misses states in between, and records that as well.
 type Recorder struct {
 	kind client.ObjectList
-	bed  *Bed
+	// where is a client of the control plane that has the objects.
+	where client.WithWatch
+	bed   *Bed
 
 	mu      sync.Mutex
 	all     []Sighting
@@ -67,15 +71,20 @@ func (r *record) now() client.Object {
 	return r.sightings[len(r.sightings)-1].Object
 }
 
-// Record records a kind until the tests are over. It returns when all existing
-// objects are recorded.
+// Record records a kind on the Karmada API server until the tests are over. It returns
+// when all existing objects are recorded.
 func (b *Bed) Record(ctx context.Context, kind client.ObjectList) (*Recorder, error) {
-	r := &Recorder{kind: kind, bed: b, objects: map[client.ObjectKey]*record{}, changed: make(chan struct{})}
+	return b.RecordOn(context.WithoutCancel(ctx), b.Karmada, kind)
+}
+
+// RecordOn is Record for any control plane. The recorder ends with ctx.
+func (b *Bed) RecordOn(ctx context.Context, where client.WithWatch, kind client.ObjectList) (*Recorder, error) {
+	r := &Recorder{kind: kind, where: where, bed: b, objects: map[client.ObjectKey]*record{}, changed: make(chan struct{})}
 	version, _, err := r.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	go r.run(context.WithoutCancel(ctx), version)
+	go r.run(ctx, version)
 	return r, nil
 }
 
@@ -96,7 +105,7 @@ func (r *Recorder) run(ctx context.Context, version string) {
 // watch records events until the connection ends. It returns the resource version to
 // resume from, or an empty string if only a list can help.
 func (r *Recorder) watch(ctx context.Context, version string) string {
-	watching, err := r.bed.Karmada.Watch(ctx, r.empty(), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+	watching, err := r.where.Watch(ctx, r.empty(), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
 	if err != nil {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			return ""
@@ -114,7 +123,7 @@ func (r *Recorder) watch(ctx context.Context, version string) string {
 			return ""
 		}
 		version = object.GetResourceVersion()
-		r.note(object, event.Type == watch.Deleted)
+		r.note(Sighting{Object: object, Gone: event.Type == watch.Deleted})
 	}
 	return version
 }
@@ -141,7 +150,7 @@ func (r *Recorder) empty() client.ObjectList {
 // list records what has changed since the last record, and counts the changes.
 func (r *Recorder) list(ctx context.Context) (version string, found int, err error) {
 	list := r.empty()
-	if err := r.bed.Karmada.List(ctx, list); err != nil {
+	if err := r.where.List(ctx, list); err != nil {
 		return "", 0, fmt.Errorf("listing the objects to record: %w", err)
 	}
 	there := map[client.ObjectKey]bool{}
@@ -149,30 +158,30 @@ func (r *Recorder) list(ctx context.Context) (version string, found int, err err
 		key := client.ObjectKeyFromObject(object)
 		there[key] = true
 		if known := r.Latest(key); known == nil || known.GetResourceVersion() != object.GetResourceVersion() {
-			r.note(object, false)
+			r.note(Sighting{Object: object, Listed: true})
 			found++
 		}
 	}
 	for _, object := range r.All() {
 		if !there[client.ObjectKeyFromObject(object)] {
-			r.note(object, true)
+			r.note(Sighting{Object: object, Gone: true, Listed: true})
 			found++
 		}
 	}
 	return list.GetResourceVersion(), found, nil
 }
 
-func (r *Recorder) note(object client.Object, gone bool) {
+func (r *Recorder) note(sighting Sighting) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	object.SetManagedFields(nil)
-	sighting := Sighting{At: time.Now(), Object: object, Gone: gone}
+	sighting.At = time.Now()
+	sighting.Object.SetManagedFields(nil)
 	r.all = append(r.all, sighting)
-	about := r.about(client.ObjectKeyFromObject(object))
+	about := r.about(client.ObjectKeyFromObject(sighting.Object))
 	about.sightings = append(about.sightings, sighting)
-	if !gone {
+	if !sighting.Gone {
 		for _, reader := range about.readers {
-			reader <- object
+			reader <- sighting.Object
 		}
 	}
 	close(r.changed)
