@@ -31,6 +31,9 @@ limitations under the License.
 //	main_test.go       options of the test bed
 //	process_test.go    stops, crashes and starts processes of the fleet
 //	configmap_test.go  checks ConfigMaps on members
+//	pairs_test.go      users that change everything meanwhile, and what they want
+//	truth_test.go      compares what rows say with what members have run
+//	wal_test.go        damages the log of etcd
 //	kinds_test.go      installs kinds for a test
 //	figures_test.go    measurements, and the pages made from them
 //	agents/            simulates the agents of many clusters

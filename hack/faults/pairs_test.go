@@ -58,13 +58,16 @@ type traffic struct {
 	ns      *Namespace
 	numbers *rand.Rand
 	lanes   []testbed.Lane
+	// steady are further objects, which no user moves or deletes.
+	steady  []testbed.Lane
+	truth   *truth
 	rounds  int
 	slowest time.Duration
 }
 
 func newTraffic(t *testing.T, ns *Namespace) *traffic {
 	t.Helper()
-	f := &traffic{t: t, ns: ns, numbers: bed.Seeded(t), lanes: make([]testbed.Lane, trafficLanes)}
+	f := &traffic{t: t, ns: ns, numbers: bed.Seeded(t), lanes: make([]testbed.Lane, trafficLanes), truth: newTruth(t, ns)}
 	for i := range f.lanes {
 		f.lanes[i] = testbed.Lane{Clusters: testbed.NamesOf(members), Says: "version 0"}.Named(ns.Namespace, fmt.Sprintf("lane-%d", i))
 	}
@@ -74,10 +77,31 @@ func newTraffic(t *testing.T, ns *Namespace) *traffic {
 }
 
 // goesOn brings what users want now. While Karmada's API server is down, they try again.
-func (f *traffic) goesOn() error {
+func (f *traffic) goesOn() error { return f.goesOnWithin(testbed.Patience) }
+
+func (f *traffic) goesOnWithin(limit time.Duration) error {
 	return testbed.InParallel(len(f.lanes), func(i int) error {
-		return bed.Await(f.ns.Ctx, "the API server accepts "+f.lanes[i].String(), f.lanes[i].Brings)
+		_, err := bed.AwaitFor(f.ns.Ctx, limit, "the API server accepts "+f.lanes[i].String(), f.lanes[i].Brings)
+		return err
 	})
+}
+
+// isTrue fails the test if a row was ever True for what a member had not run by then, or if
+// the controller has exited.
+func (f *traffic) isTrue() {
+	f.t.Helper()
+	claims := 0
+	for _, lane := range slices.Concat(f.lanes, f.steady) {
+		f.truth.catchesUp(lane)
+		claims += f.truth.holds(f.t, lane)
+	}
+	if claims < len(f.lanes) {
+		f.t.Errorf("only %d rows were True, so the test proves little", claims)
+	}
+	f.t.Logf("compared %d rows that were True with what the member had run by then", claims)
+	if err := bed.Controller.Fault(); err != nil {
+		f.t.Error(err)
+	}
 }
 
 func (f *traffic) check(err error) {
@@ -90,8 +114,8 @@ func (f *traffic) check(err error) {
 // settles waits until everything is as users want it.
 func (f *traffic) settles(when string) {
 	f.t.Helper()
-	for i := range f.lanes {
-		f.ns.Within(rejoining, fmt.Sprintf("%s is reached %s", f.lanes[i], when), f.lanes[i].IsReached)
+	for _, lane := range slices.Concat(f.lanes, f.steady) {
+		f.ns.Within(rejoining, fmt.Sprintf("%s is reached %s", lane, when), lane.IsReached)
 	}
 }
 
