@@ -85,6 +85,9 @@ func (b *Bed) LinkTo(name, kubeconfig string) (link *Link, through string, err e
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the kubeconfig %s: %w", kubeconfig, err)
 	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+		return nil, "", fmt.Errorf("reading the kubeconfig %s: %w", kubeconfig, err)
+	}
 	cluster := config.Clusters[config.Contexts[config.CurrentContext].Cluster]
 	server, err := url.Parse(cluster.Server)
 	if err != nil {
