@@ -189,3 +189,9 @@ func (u *users) serveOnMember(context.Context) (string, error) {
 	member.Serve(widgetKind)
 	return member.Name + " serves Widgets again", nil
 }
+
+// cutMember severs the connection to a member, or restores it.
+func (u *users) cutMember(context.Context) (string, error) {
+	u.w.cut()
+	return "", nil
+}

@@ -33,6 +33,15 @@ const (
 // settle repairs everything, and waits until nobody writes anymore. Then everything
 // must be as if it had always been calm.
 func (w *World) settle(ctx context.Context) error {
+	for _, name := range memberNames {
+		w.karmada.Member(name).Mend()
+	}
+	return w.pause(ctx)
+}
+
+// pause repairs what is between the controller and the API server, and waits until nobody
+// writes anymore. Members that cannot be reached stay so.
+func (w *World) pause(ctx context.Context) error {
 	w.tell("calm begins")
 	w.mend()
 	changes, since, began := w.truth.changes, time.Now(), time.Now()
@@ -103,11 +112,8 @@ func (w *World) attend() (busy bool) {
 	return len(calls)+len(streams) > 0
 }
 
-// mend repairs what disturbances have broken.
+// mend repairs what disturbances have broken, but for members.
 func (w *World) mend() {
-	for _, name := range memberNames {
-		w.karmada.Member(name).Mend()
-	}
 	w.noWebhook = false
 	for _, replica := range w.replicas {
 		replica.frozen = false

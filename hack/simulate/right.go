@@ -51,6 +51,9 @@ func (w *World) isRight(ctx context.Context) error {
 		if err := w.isTold(ctx, object); err != nil {
 			return err
 		}
+		if err := w.isExact(ctx, object); err != nil {
+			return err
+		}
 	}
 	if broken := w.truth.checkUnique(); broken != nil {
 		return broken
@@ -109,10 +112,10 @@ func (w *World) wrongAsAWhole(object cached.Object, resource *unstructured.Unstr
 	switch {
 	case selectsNothing(object):
 		return "its selector is invalid"
+	case !isPropagated(keyOfResource(object)), (object.GetNamespace() == "") != (keyOfResource(object).Kind == clusterRoleKind.Kind):
+		return "its resource is not for it"
 	case resource == nil:
 		return "its resource does not exist"
-	case !isPropagated(keyOfResource(object)):
-		return "its resource is not for it"
 	}
 	return ""
 }
@@ -131,6 +134,9 @@ func (w *World) isRowTold(ctx context.Context, object cached.Object, target prop
 		return violated("not applied in the end", "%s (%s), although nothing is wrong", told, row.Message)
 	case row.Applied != metav1.ConditionTrue:
 		return nil
+	}
+	if !w.isReady(ctx, row.Name) {
+		return violated("a row lies in the end", "%s, but Karmada has no contact with the cluster", told)
 	}
 	if row.Health != propagationv1alpha1.HealthHealthy {
 		return violated("not healthy in the end", "%s (%s), and health is %s", told, row.Message, row.Health)
@@ -272,6 +278,9 @@ func (w *World) isClean() error {
 	}
 	for _, name := range memberNames {
 		member := w.karmada.Member(name)
+		if member.IsCut() {
+			continue
+		}
 		for _, key := range member.Keys() {
 			where := place{member: name, key: key}
 			running, _ := member.Runs(key.GroupVersionKind, key.Namespace, key.Name)

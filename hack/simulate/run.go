@@ -107,10 +107,15 @@ func (w *World) live(ctx context.Context) error {
 		if err := w.step(ctx); err != nil {
 			return err
 		}
-		if made%w.habits.round == 0 {
-			if err := w.settle(ctx); err != nil {
-				return err
-			}
+		if made%w.habits.round != 0 {
+			continue
+		}
+		calm := w.settle
+		if w.habits.outages {
+			calm = w.pause
+		}
+		if err := calm(ctx); err != nil {
+			return err
 		}
 	}
 	if err := w.settle(ctx); err != nil {

@@ -63,6 +63,7 @@ var (
 		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).leaveCluster, (*users).joinCluster, (*users).joinCluster},
 		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork},
 		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember}, {(*users).createOnMember}, {(*users).serveOnMember},
+		{(*users).cutMember},
 	}
 )
 
@@ -75,6 +76,8 @@ type habits struct {
 	faults bool
 	// round is after how many steps all becomes quiet.
 	round int
+	// outages: members that are cut off stay so when all becomes quiet.
+	outages bool
 }
 
 // chooseHabits chooses what is usual.
@@ -87,6 +90,7 @@ func chooseHabits(choices *choices) habits {
 	}
 	h.faults = !choices.oneIn(3)
 	h.round = oneOf(choices, []int{60, 200, 1000})
+	h.outages = choices.oneIn(2)
 	return h
 }
 

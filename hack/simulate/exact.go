@@ -1,0 +1,246 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/util"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
+)
+
+// isExact checks all that a status must say, and all that Works must hold, when all is
+// quiet. It derives both from what users desire, without any code of the controller.
+func (w *World) isExact(ctx context.Context, object cached.Object) error {
+	for _, check := range []func(context.Context, cached.Object) error{w.hasRows, w.counts, w.concludes, w.hasWorks} {
+		if err := check(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasRows checks that there is one row for each cluster that is a target or is still to be
+// cleaned up, in order, and none besides.
+func (w *World) hasRows(_ context.Context, object cached.Object) error {
+	title, status := titleOf(object), object.GetStatus()
+	if got := ptr.Deref(status.ObservedGeneration, 0); got != object.GetGeneration() {
+		return violated("an outdated status", "the status of %s is of generation %d, not %d", title, got, object.GetGeneration())
+	}
+	if selectsNothing(object) {
+		return nil // its rows stay as they were
+	}
+	rows := map[string]int{}
+	for i := range status.Clusters {
+		row := &status.Clusters[i]
+		rows[row.Name]++
+		if strings.ContainsFunc(row.Message, func(r rune) bool { return r < ' ' }) {
+			return violated("illegible", "the message of %s about %s has control characters: %q", title, row.Name, row.Message)
+		}
+	}
+	expected := map[string]bool{}
+	for _, target := range w.truth.desired.targets(object) {
+		expected[target.Name] = true
+	}
+	for _, held := range w.truth.works {
+		if isOurs(held.work) && held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) {
+			expected[held.where.member] = true
+		}
+	}
+	for _, name := range memberNames {
+		if want := map[bool]int{true: 1}[expected[name]]; rows[name] != want {
+			return violated("wrong rows", "%s has %d rows of %s, not %d", title, rows[name], name, want)
+		}
+	}
+	return nil
+}
+
+// counts checks every number of the summary.
+func (w *World) counts(_ context.Context, object cached.Object) error {
+	targets, status := w.truth.desired.targets(object), object.GetStatus()
+	if selectsNothing(object) || status.Summary == nil {
+		return nil
+	}
+	applied, healthy, failed, unreachable, pending := 0, 0, 0, 0, 0
+	for i := range status.Clusters {
+		row := &status.Clusters[i]
+		if !slices.ContainsFunc(targets, func(target propagationv1alpha1.TargetCluster) bool { return target.Name == row.Name }) {
+			continue
+		}
+		switch {
+		case row.Applied == metav1.ConditionTrue:
+			applied++
+			if row.Health == propagationv1alpha1.HealthHealthy {
+				healthy++
+			}
+		case row.Applied == metav1.ConditionFalse:
+			failed++
+		case row.Reason == propagationv1alpha1.ReasonClusterNotReady:
+			unreachable++
+		default:
+			pending++
+		}
+	}
+	number := func(of *int32) int32 { return ptr.Deref(of, -1) }
+	s := status.Summary
+	says := fmt.Sprint(s.Progress, " ", number(s.Clusters), number(s.Applied), number(s.Healthy), number(s.Failed), number(s.Unreachable), number(s.Pending))
+	if should := fmt.Sprint(fmt.Sprintf("%d/%d", healthy, len(targets)), " ", int32(len(targets)), int32(applied), int32(healthy), int32(failed), int32(unreachable), int32(pending)); says != should { //nolint:gosec // there are few
+		return violated("the summary lies in the end", "the summary of %s is %q, not %q", titleOf(object), says, should)
+	}
+	return nil
+}
+
+// concludes checks that the conditions follow from the rows, or from what is wrong with the
+// object as a whole.
+func (w *World) concludes(ctx context.Context, object cached.Object) error {
+	title, status := titleOf(object), object.GetStatus()
+	ready := meta.FindStatusCondition(status.Conditions, propagationv1alpha1.ConditionReady)
+	stalled := meta.IsStatusConditionTrue(status.Conditions, propagationv1alpha1.ConditionStalled)
+	reconciling := meta.IsStatusConditionTrue(status.Conditions, propagationv1alpha1.ConditionReconciling)
+	if stalled == reconciling && (stalled || ready.Status != metav1.ConditionTrue) {
+		return violated("wrong conditions", "%s is %s; Stalled: %t, Reconciling: %t", title, ready.Status, stalled, reconciling)
+	}
+	resource := w.truth.desired.latest(keyOfResource(object))
+	if why := w.wrongAsAWhole(object, resource); why != "" {
+		return w.explains(title, ready, why)
+	}
+	good, targets, reasons := 0, w.truth.desired.targets(object), map[string]bool{}
+	for i := range status.Clusters {
+		row := &status.Clusters[i]
+		if w.isTarget(object, row.Name) && row.Applied == metav1.ConditionTrue && row.Health == propagationv1alpha1.HealthHealthy {
+			good++
+		} else {
+			reasons[row.Reason] = true
+		}
+	}
+	switch {
+	case isDenied(w, object) && ready.Reason == propagationv1alpha1.ReasonForbidden:
+	case stalled:
+		return violated("wrong conditions", "%s is Stalled (%s), although nothing is wrong with it as a whole", title, ready.Message)
+	case len(targets) == 0 && ready.Reason != propagationv1alpha1.ReasonNoClusterSelected:
+		return violated("wrong conditions", "%s selects no cluster, but is %s %s", title, ready.Status, ready.Reason)
+	case len(targets) == 0:
+	case (good == len(targets)) != (ready.Status == metav1.ConditionTrue):
+		return violated("wrong conditions", "%s is %s, with %d of %d good rows", title, ready.Status, good, len(targets))
+	case ready.Status != metav1.ConditionTrue && !reasons[ready.Reason]:
+		return violated("wrong conditions", "%s is %s %s, which is the reason of no row: %v", title, ready.Status, ready.Reason, reasons)
+	}
+	return nil
+}
+
+func (w *World) isTarget(object cached.Object, cluster string) bool {
+	return slices.ContainsFunc(w.truth.desired.targets(object), func(target propagationv1alpha1.TargetCluster) bool { return target.Name == cluster })
+}
+
+// isDenied reports whether the account of an object may not read.
+func isDenied(w *World, object cached.Object) bool {
+	return object.GetSpec().ServiceAccountName != "" && !w.users.grants[""]
+}
+
+// explains checks the reason of an object that cannot be propagated at all.
+func (w *World) explains(title string, ready *metav1.Condition, why string) error {
+	reasons := map[string][]string{
+		"its selector is invalid":     {propagationv1alpha1.ReasonClusterSelectorInvalid},
+		"its resource does not exist": {propagationv1alpha1.ReasonResourceNotFound, propagationv1alpha1.ReasonResourceKindNotFound, propagationv1alpha1.ReasonForbidden},
+	}[why]
+	if ready.Status != metav1.ConditionFalse || reasons != nil && !slices.Contains(reasons, ready.Reason) {
+		return violated("wrong conditions", "%s is %s %s, although %s", title, ready.Status, ready.Reason, why)
+	}
+	return nil
+}
+
+// hasWorks checks the Works of all targets, and that the object has a finalizer if it has
+// any.
+func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
+	title, key := titleOf(object), keyOfResource(object)
+	resource := w.truth.desired.latest(key)
+	if w.wrongAsAWhole(object, resource) != "" || isDenied(w, object) {
+		return nil
+	}
+	for _, target := range w.truth.desired.targets(object) {
+		cluster := &clusterv1alpha1.Cluster{}
+		if err := w.plane.Get(ctx, client.ObjectKey{Name: target.Name}, cluster); err != nil || cluster.DeletionTimestamp != nil ||
+			w.isWithoutSpace(ctx, target.Name) || w.isHeldByOthers(object, target.Name, resource) || !isRenderable(target, key) || !w.mayGet(object, target.Name) {
+			continue
+		}
+		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]
+		switch {
+		case held == nil && w.karmada.Member(target.Name).Serves(key.GroupVersionKind):
+			return violated("a Work is missing", "%s has no Work for %s", title, target.Name)
+		case held == nil || held.work.DeletionTimestamp != nil:
+			continue
+		}
+		if why := w.differs(object, target, held, resource); why != "" {
+			return violated("a wrong Work", "the Work of %s for %s: %s", title, target.Name, why)
+		}
+		if !slices.Contains(object.GetFinalizers(), propagationv1alpha1.CleanupFinalizer) {
+			return violated("no finalizer", "%s has a Work and no finalizer", title)
+		}
+	}
+	return nil
+}
+
+// isRenderable reports whether a cluster can get what is said of it.
+func isRenderable(target propagationv1alpha1.TargetCluster, key karmada.Key) bool {
+	return (target.Overriders == nil || len(target.Overriders.Plaintext) == 0) && (target.Replicas == nil || key.Kind == "Deployment")
+}
+
+// mayGet reports whether a cluster may get an object.
+func (w *World) mayGet(object cached.Object, cluster string) bool {
+	return object.GetSpec().ServiceAccountName == "" || w.users.grants[""] && w.users.grants[cluster]
+}
+
+// differs returns how a Work differs from what it should be; empty if it does not.
+func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetCluster, held *holding, resource *unstructured.Unstructured) string {
+	work, manifest, spec := held.work, manifestOf(held.work), object.GetSpec()
+	owner := types.NamespacedName{Namespace: work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation], Name: work.Annotations[propagationv1alpha1.OwnerNameAnnotation]}
+	wanted := map[bool]string{true: "overwrite", false: "abort"}[spec.ConflictResolution == propagationv1alpha1.ConflictOverwrite]
+	resolution := manifest.GetAnnotations()[workv1alpha2.ResourceConflictResolutionAnnotation]
+	switch {
+	case work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()):
+		return "it is marked as that of another owner"
+	case owner != nameOf(object):
+		return fmt.Sprintf("it names %s as its owner", owner)
+	case !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer):
+		return "it lacks the finalizer of Karmada"
+	case ptr.Deref(work.Spec.SuspendDispatching, false) != isSuspended(spec, target.Name):
+		return fmt.Sprintf("suspended: %t", !isSuspended(spec, target.Name))
+	case ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != preserves(object):
+		return fmt.Sprintf("preserves: %t", !preserves(object))
+	case resolution != wanted:
+		return fmt.Sprintf("conflicts are resolved by %q, not %q", resolution, wanted)
+	case karmada.ContentHash(manifest) != karmada.ContentHash(customized(resource, target, w.truth.policy())):
+		return "its content is not what the cluster should get"
+	}
+	return ""
+}
