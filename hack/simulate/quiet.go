@@ -21,11 +21,19 @@ import (
 	"fmt"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 const (
-	// silence is for how long nothing must be written before the world is quiet.
+	// silence is for how long nothing must be written before the world is quiet. What
+	// fails is tried again after five minutes or earlier.
 	silence = 10 * time.Minute
+	// content is how much silence is enough if nobody has anything to wait for.
+	content = 150 * time.Second
 	// patience is how long it may take until it is.
 	patience = 6 * time.Hour
 )
@@ -45,7 +53,7 @@ func (w *World) pause(ctx context.Context) error {
 	w.tell("calm begins")
 	w.mend()
 	changes, since, began := w.truth.changes, time.Now(), time.Now()
-	for time.Since(since) < silence {
+	for time.Since(since) < silence && (time.Since(since) < content || !w.isContent()) {
 		w.steps++
 		synctest.Wait()
 		if err := w.revive(ctx); err != nil {
@@ -65,15 +73,35 @@ func (w *World) pause(ctx context.Context) error {
 			return violated("never quiet", "writes go on after %v of calm", patience)
 		}
 	}
-	w.tell("calm ends: nothing was written for %v", silence)
+	w.tell("calm ends: nothing was written for %v", time.Since(since))
 	w.truth.calm = w.steps
 	return w.isRight(ctx)
+}
+
+// isContent reports whether all objects are Ready and nothing is being deleted.
+func (w *World) isContent() bool {
+	for _, object := range w.truth.desired.objects {
+		ready := meta.IsStatusConditionTrue(object.GetStatus().Conditions, propagationv1alpha1.ConditionReady)
+		if !ready || object.GetDeletionTimestamp() != nil || ptr.Deref(object.GetStatus().ObservedGeneration, 0) != object.GetGeneration() {
+			return false
+		}
+	}
+	for _, held := range w.truth.works {
+		if held.work.DeletionTimestamp != nil {
+			return false
+		}
+	}
+	return len(w.truth.desired.clusters) == len(memberNames)
 }
 
 // rest has an hour pass in which nobody but the controller does anything, and checks that
 // it writes nothing.
 func (w *World) rest(ctx context.Context) error {
-	const hour, glance = time.Hour, 4 * time.Second
+	const hour = time.Hour
+	glance := 20 * time.Second
+	if w.pair {
+		glance = 4 * time.Second // leaders renew their leases
+	}
 	changes := w.truth.changes
 	for began := time.Now(); time.Since(began) < hour; elapse(glance) {
 		w.steps++
