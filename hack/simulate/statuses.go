@@ -48,6 +48,7 @@ func (t *truth) judge(object cached.Object) {
 		}
 	}
 	t.judgeSummary(object)
+	t.judgeRevisions(object)
 	if meta.IsStatusConditionTrue(status.Conditions, propagationv1alpha1.ConditionReady) {
 		t.judgeReady(object)
 	}
@@ -56,13 +57,14 @@ func (t *truth) judge(object cached.Object) {
 // judgeReady checks that an object is Ready only if all of its rows are.
 func (t *truth) judgeReady(object cached.Object) {
 	title, status := titleOf(object), object.GetStatus()
-	rows := map[string]bool{}
+	rows, targets := map[string]bool{}, 0
 	for i := range status.Clusters {
 		row := &status.Clusters[i]
 		rows[row.Name] = true
 		if isRemoval(row) {
 			continue
 		}
+		targets++
 		if row.Applied != metav1.ConditionTrue || row.Health != propagationv1alpha1.HealthHealthy {
 			t.violated("Ready lies", "%s is Ready, but its row of %s is %s and %s", title, row.Name, row.Applied, row.Health)
 		}
@@ -72,8 +74,33 @@ func (t *truth) judgeReady(object cached.Object) {
 			t.violated("Ready lies", "%s is Ready without a row of %s", title, target.Name)
 		}
 	}
+	if targets == 0 {
+		t.violated("Ready lies", "%s is Ready, but on no cluster", title)
+	}
 	if meta.IsStatusConditionTrue(status.Conditions, propagationv1alpha1.ConditionStalled) {
 		t.violated("Ready lies", "%s is Ready and Stalled", title)
+	}
+}
+
+// judgeRevisions checks that two clusters that get the same have not both applied the
+// current revision if these differ, unless changes are held back or not sent at all.
+func (t *truth) judgeRevisions(object cached.Object) {
+	if isUnrendered(object) || len(t.policies()) > 1 {
+		return
+	}
+	revision, first := "", ""
+	for i := range object.GetStatus().Clusters {
+		row := &object.GetStatus().Clusters[i]
+		target := t.targetOf(object, row.Name)
+		if row.Applied != metav1.ConditionTrue || target.Replicas != nil || target.Overriders != nil {
+			continue
+		}
+		if revision == "" {
+			revision, first = row.Revision, row.Name
+		}
+		if row.Revision != revision {
+			t.violated("a row lies", "%s says that %s has applied revision %s and %s revision %s, and both should have the same", titleOf(object), first, revision, row.Name, row.Revision)
+		}
 	}
 }
 
