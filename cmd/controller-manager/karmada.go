@@ -62,7 +62,9 @@ func checkKarmada(ctx context.Context, config *rest.Config) error {
 	name := "works." + workv1alpha1.GroupVersion.Group
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
 	// The role permits to list definitions, not to get one.
-	err = server.List(ctx, definitions, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
+	err = awaitAnswer(ctx, config, apiextensionsv1.SchemeGroupVersion, func(ctx context.Context) error {
+		return server.List(ctx, definitions, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
+	})
 	if apierrors.IsForbidden(err) {
 		// The controller waits for all permissions that it lacks, and says so.
 		klog.FromContext(ctx).Info("Not checking the version of Karmada: not permitted to list CustomResourceDefinitions", "server", config.Host)

@@ -19,12 +19,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -78,22 +80,17 @@ var needed = []struct {
 }
 
 // awaitAPIs returns when the server serves all APIs that the controller requires.
-// It waits while an API is only unavailable, as the API of Clusters is while
-// Karmada's aggregated API server is down: exiting would add the back-off of a
-// restart.
+// It waits while an error may pass by itself, as while Karmada's aggregated API server
+// is down: exiting would add the back-off of a restart.
 func awaitAPIs(ctx context.Context, config *rest.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return fmt.Errorf("creating a discovery client: %w", err)
 	}
 	for _, api := range needed {
-		err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(context.Context) (bool, error) {
+		err := awaitAnswer(ctx, config, api.version, func(context.Context) error {
 			_, err := client.ServerResourcesForGroupVersion(api.version.String())
-			if apierrors.IsServiceUnavailable(err) {
-				klog.FromContext(ctx).Info("Waiting for an API that is not available now", "api", api.version, "server", config.Host, "reason", err.Error())
-				return false, nil
-			}
-			return err == nil, err
+			return err
 		})
 		if apierrors.IsNotFound(err) {
 			return fmt.Errorf("the API server %s does not serve %s; %s", config.Host, api.version, api.remedy)
@@ -103,6 +100,33 @@ func awaitAPIs(ctx context.Context, config *rest.Config) error {
 		}
 	}
 	return nil
+}
+
+// awaitAnswer asks the server until it answers. The error is one that does not pass.
+func awaitAnswer(ctx context.Context, config *rest.Config, api schema.GroupVersion, ask func(context.Context) error) error {
+	return wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) { //nolint:wrapcheck // the caller says what failed
+		err := ask(ctx)
+		if passes(err) {
+			klog.FromContext(ctx).Info("Waiting for an API that is not available now", "api", api, "server", config.Host, "reason", err.Error())
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// passes reports whether an error may pass by itself: the server is down or has too much
+// to do, or it starts. It then refuses everything until it has loaded its roles.
+func passes(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case apierrors.IsForbidden(err):
+		return strings.Contains(err.Error(), "RBAC: ")
+	default:
+		return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
+			apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+			utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err)
+	}
 }
 
 // managerOptions are what a manager is made with.
