@@ -24,6 +24,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -45,10 +46,16 @@ const priorityGap = -handler.LowPriority / 2
 // each, then the next two of each, the next four, and so on. Each of these steps lowers the
 // priority by one. There are few steps, because the queue's metrics have one series per
 // priority.
+//
+// A request that is not due is not in the queue yet: however much a namespace has to do
+// later, its next change is the first of its requests.
 type fairQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
+	limiter workqueue.TypedRateLimiter[reconcile.Request]
 
 	mu sync.Mutex
+	// later has the requests that are not due.
+	later map[reconcile.Request]*laterRequest
 	// steps is by how much the priority of each request in the queue is lowered.
 	steps map[reconcile.Request]int
 	// lengths is the number of requests in the queue, by namespace.
@@ -64,6 +71,8 @@ type fairQueue struct {
 func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	q := &fairQueue{
 		PriorityQueue: priorityqueue.New(name, func(options *priorityqueue.Opts[reconcile.Request]) { options.RateLimiter = limiter }),
+		limiter:       limiter,
+		later:         map[reconcile.Request]*laterRequest{},
 		steps:         map[reconcile.Request]int{},
 		lengths:       map[string]int{},
 	}
@@ -71,16 +80,63 @@ func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Requ
 	return q
 }
 
+// laterRequest is when a request is due, and its priority then.
+type laterRequest struct {
+	priority int
+	due      time.Time
+	timer    *time.Timer
+}
+
 // AddWithOpts implements priorityqueue.PriorityQueue.
 func (q *fairQueue) AddWithOpts(options priorityqueue.AddOpts, requests ...reconcile.Request) {
-	base := 0
-	if options.Priority != nil {
-		base = *options.Priority
-	}
 	for _, request := range requests {
-		priority := base - q.enter(request)
-		options.Priority = &priority
-		q.PriorityQueue.AddWithOpts(options, request)
+		after := options.After
+		if options.RateLimited {
+			if limited := q.limiter.When(request); after == 0 || limited < after {
+				after = limited
+			}
+		}
+		q.add(request, ptr.Deref(options.Priority, 0), after)
+	}
+}
+
+// add adds a request that is due after a duration. Of several additions of the same
+// request, the earliest time and the highest priority count.
+func (q *fairQueue) add(request reconcile.Request, priority int, after time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, queued := q.steps[request]
+	waiting := q.later[request]
+	switch {
+	case q.ending:
+	case after <= 0 || queued:
+		if waiting != nil {
+			waiting.timer.Stop()
+			delete(q.later, request)
+			priority = max(priority, waiting.priority)
+		}
+		q.enter(request, priority, 0)
+	case waiting == nil:
+		waiting = &laterRequest{priority: priority, due: time.Now().Add(after)}
+		waiting.timer = time.AfterFunc(after, func() { q.isDue(request, waiting) })
+		q.later[request] = waiting
+	default:
+		waiting.priority = max(priority, waiting.priority)
+		if due := time.Now().Add(after); due.Before(waiting.due) {
+			waiting.due = due
+			waiting.timer.Reset(after)
+		}
+	}
+}
+
+// isDue puts a request into the queue, unless it was put there in the meantime.
+func (q *fairQueue) isDue(request reconcile.Request, waiting *laterRequest) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.later[request] == waiting {
+		delete(q.later, request)
+		// The queue counts requests with a delay as retries.
+		q.enter(request, waiting.priority, time.Nanosecond)
 	}
 }
 
@@ -137,6 +193,10 @@ func (q *fairQueue) ShutDown() {
 		q.idle.Wait()
 	}
 	q.PriorityQueue.ShutDown()
+	for _, waiting := range q.later {
+		waiting.timer.Stop()
+	}
+	clear(q.later)
 }
 
 // ShutDownWithDrain implements workqueue.TypedInterface. As in controller-runtime, nothing
@@ -170,18 +230,16 @@ func (q *fairQueue) endWait(request reconcile.Request) bool {
 // baseOf returns the priority that was lowered by fewer than priorityGap steps.
 func baseOf(priority int) int { return priority / priorityGap * priorityGap }
 
-// enter counts a request, unless it is in the queue already, and returns by how much its
-// priority is lowered.
-func (q *fairQueue) enter(request reconcile.Request) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if step, found := q.steps[request]; found {
-		return step
+// enter puts a request into the queue and counts it, unless it is there already.
+func (q *fairQueue) enter(request reconcile.Request, priority int, after time.Duration) {
+	step, found := q.steps[request]
+	if !found {
+		step = min(bits.Len(uint(q.lengths[request.Namespace])), priorityGap-1) //nolint:gosec // a length is not negative
+		q.steps[request] = step
+		q.lengths[request.Namespace]++
 	}
-	step := min(bits.Len(uint(q.lengths[request.Namespace])), priorityGap-1) //nolint:gosec // a length is not negative
-	q.steps[request] = step
-	q.lengths[request.Namespace]++
-	return step
+	priority -= step
+	q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
 }
 
 // leave forgets a request that is taken out of the queue. The caller holds the lock.

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -183,5 +184,58 @@ func TestWorkersEndWithTheQueue(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("after 30 s, some workers have not ended")
 		}
+	}
+}
+
+// Requests that are not due count for nothing.
+func TestLaterRequestsDelayNoOthers(t *testing.T) {
+	queue := newTestQueue(t)
+	for i := range 5000 {
+		queue.AddAfter(requestOf("polls", i), time.Hour)
+	}
+	queue.adds("busy", 5000, 0)
+	queue.Add(requestOf("polls", 4321))
+	queue.Add(requestOf("polls", 6000))
+	taken := queue.takes()
+	for _, number := range []int{4321, 6000} {
+		if at := turn(taken, "polls", number); at > 4 {
+			t.Errorf("a change has turn %d, because its namespace polls 5000 objects", at)
+		}
+	}
+}
+
+// Of several additions of a request that is not due, the earliest time and the highest
+// priority count, and one request comes out.
+func TestLaterRequestsMerge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue, began := newTestQueue(t), time.Now()
+		queue.AddAfter(requestOf("shop", 1), time.Hour)
+		queue.AddWithOpts(priorityqueue.AddOpts{After: time.Minute, Priority: ptr.To(priorityReport)}, requestOf("shop", 1))
+		queue.AddAfter(requestOf("shop", 1), time.Hour)
+		request, priority, _ := queue.GetWithPriority()
+		if passed := time.Since(began).Round(time.Second); passed != time.Minute || priority != 0 {
+			t.Errorf("after %v, a request comes with priority %d", passed, priority)
+		}
+		queue.Done(request)
+		queue.AddAfter(requestOf("shop", 1), time.Hour)
+		queue.Add(requestOf("shop", 1))
+		request, _ = queue.Get()
+		queue.Done(request)
+		time.Sleep(2 * time.Hour)
+		if length := queue.Len(); length > 0 || len(queue.later) > 0 {
+			t.Errorf("%d requests come twice, %d are to come", length, len(queue.later))
+		}
+	})
+}
+
+// After the shutdown, nothing waits for its time.
+func TestLaterRequestsEndWithTheQueue(t *testing.T) {
+	queue := newTestQueue(t)
+	queue.AddAfter(requestOf("shop", 1), time.Hour)
+	waiting := queue.later[requestOf("shop", 1)]
+	queue.ShutDown()
+	queue.AddAfter(requestOf("shop", 2), time.Hour)
+	if waiting.timer.Stop() || len(queue.later) > 0 {
+		t.Errorf("a timer runs on, or %d requests are remembered", len(queue.later))
 	}
 }
