@@ -118,7 +118,7 @@ func isRelease(request *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	defer body.Close() //nolint:errcheck // it is in memory
+	defer body.Close()
 	content, err := io.ReadAll(body)
 	if err != nil || len(content) == 0 {
 		return false
