@@ -17,13 +17,14 @@ limitations under the License.
 package propagation
 
 import (
+	"container/list"
 	"fmt"
-	"math/bits"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -33,33 +34,34 @@ import (
 // priorityReport is the priority of reports from clusters: after user changes,
 // which have priority 0, and before the initial pass of a new process, which
 // controller-runtime puts last.
-const priorityReport = -priorityGap
-
-// priorityGap is the distance between two priorities. Between them, the queue orders
-// namespaces.
-const priorityGap = -handler.LowPriority / 2
+const priorityReport = handler.LowPriority / 2
 
 // fairQueue is a priority queue in which no namespace keeps the others waiting: a single
 // object is reconciled soon, even if another namespace has thousands in the queue.
 //
-// Within a priority, the first request of each namespace comes first, then the second of
-// each, then the next two of each, the next four, and so on. Each of these steps lowers the
-// priority by one. There are few steps, because the queue's metrics have one series per
-// priority.
+// Within a priority, the namespaces take turns. The requests of each namespace are in a
+// line, in the order in which they were added. The first of each line has the priority
+// that it was added with, and all others have one less, so that they are taken only if no
+// line has a first one. When the first leaves, the next moves up, behind the first ones of
+// the other lines.
 //
 // A request that is not due is not in the queue yet: however much a namespace has to do
 // later, its next change is the first of its requests.
 type fairQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
+	clock   clock.WithDelayedExecution
 
 	mu sync.Mutex
 	// later has the requests that are not due.
 	later map[reconcile.Request]*laterRequest
-	// steps is by how much the priority of each request in the queue is lowered.
-	steps map[reconcile.Request]int
-	// lengths is the number of requests in the queue, by namespace.
-	lengths map[string]int
+	// lines are where requests wait, and places has the place of each.
+	lines  map[line]*list.List
+	places map[reconcile.Request]place
+	// busy are the requests that were taken and are not done. If one was added again in
+	// the meantime, it has the priority to add it with when it is done: the first of a line
+	// must be one that can be taken.
+	busy map[reconcile.Request]*int
 	// waiting is the number of workers that wait for a request. Nobody begins to wait once
 	// the queue is ending; idle is signaled when nobody waits.
 	waiting int
@@ -67,14 +69,28 @@ type fairQueue struct {
 	idle    *sync.Cond
 }
 
+// line is what the requests that wait in the same line have in common.
+type line struct {
+	namespace string
+	priority  int
+}
+
+// place is where a request waits.
+type place struct {
+	line    line
+	element *list.Element
+}
+
 // newFairQueue returns a queue for a controller.
 func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	q := &fairQueue{
 		PriorityQueue: priorityqueue.New(name, func(options *priorityqueue.Opts[reconcile.Request]) { options.RateLimiter = limiter }),
 		limiter:       limiter,
+		clock:         clock.RealClock{},
 		later:         map[reconcile.Request]*laterRequest{},
-		steps:         map[reconcile.Request]int{},
-		lengths:       map[string]int{},
+		lines:         map[line]*list.List{},
+		places:        map[reconcile.Request]place{},
+		busy:          map[reconcile.Request]*int{},
 	}
 	q.idle = sync.NewCond(&q.mu)
 	return q
@@ -84,7 +100,7 @@ func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Requ
 type laterRequest struct {
 	priority int
 	due      time.Time
-	timer    *time.Timer
+	timer    clock.Timer
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.
@@ -105,7 +121,7 @@ func (q *fairQueue) AddWithOpts(options priorityqueue.AddOpts, requests ...recon
 func (q *fairQueue) add(request reconcile.Request, priority int, after time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_, queued := q.steps[request]
+	_, queued := q.places[request]
 	waiting := q.later[request]
 	switch {
 	case q.ending:
@@ -117,12 +133,12 @@ func (q *fairQueue) add(request reconcile.Request, priority int, after time.Dura
 		}
 		q.enter(request, priority, 0)
 	case waiting == nil:
-		waiting = &laterRequest{priority: priority, due: time.Now().Add(after)}
-		waiting.timer = time.AfterFunc(after, func() { q.isDue(request, waiting) })
+		waiting = &laterRequest{priority: priority, due: q.clock.Now().Add(after)}
+		waiting.timer = q.clock.AfterFunc(after, func() { q.isDue(request, waiting) })
 		q.later[request] = waiting
 	default:
 		waiting.priority = max(priority, waiting.priority)
-		if due := time.Now().Add(after); due.Before(waiting.due) {
+		if due := q.clock.Now().Add(after); due.Before(waiting.due) {
 			waiting.due = due
 			waiting.timer.Reset(after)
 		}
@@ -165,11 +181,18 @@ func (q *fairQueue) Get() (reconcile.Request, bool) {
 // request was added with, because a request that fails is added again with what this
 // function returned.
 func (q *fairQueue) GetWithPriority() (reconcile.Request, int, bool) {
-	if !q.beginWait() {
-		return reconcile.Request{}, 0, true
+	for {
+		if !q.beginWait() {
+			return reconcile.Request{}, 0, true
+		}
+		request, _, shutdown := q.PriorityQueue.GetWithPriority()
+		priority, waited, ending := q.endWait(request)
+		if waited || shutdown || ending {
+			return request, priority, shutdown || ending
+		}
+		// It moved up when it had just been taken.
+		q.PriorityQueue.Done(request)
 	}
-	request, priority, shutdown := q.PriorityQueue.GetWithPriority()
-	return request, baseOf(priority), q.endWait(request) || shutdown
 }
 
 // ShutDown implements workqueue.TypedInterface.
@@ -214,41 +237,73 @@ func (q *fairQueue) beginWait() bool {
 	return true
 }
 
-// endWait takes back what beginWait counted, forgets the request that the worker takes out
-// of the queue, and reports whether the queue is ending.
-func (q *fairQueue) endWait(request reconcile.Request) bool {
+// endWait takes back what beginWait counted and takes a request out of its line. It returns
+// the priority that the request was added with, whether it was in a line, and whether the
+// queue is ending.
+func (q *fairQueue) endWait(request reconcile.Request) (priority int, waited, ending bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting--
 	if q.waiting == 0 {
 		q.idle.Broadcast()
 	}
-	q.leave(request)
-	return q.ending
+	at, waited := q.places[request]
+	if waited {
+		q.leave(request, at)
+		q.busy[request] = nil
+	}
+	return at.line.priority, waited, q.ending
 }
 
-// baseOf returns the priority that was lowered by fewer than priorityGap steps.
-func baseOf(priority int) int { return priority / priorityGap * priorityGap }
-
-// enter puts a request into the queue and counts it, unless it is there already.
-func (q *fairQueue) enter(request reconcile.Request, priority int, after time.Duration) {
-	step, found := q.steps[request]
-	if !found {
-		step = min(bits.Len(uint(q.lengths[request.Namespace])), priorityGap-1) //nolint:gosec // a length is not negative
-		q.steps[request] = step
-		q.lengths[request.Namespace]++
+// Done implements workqueue.TypedInterface.
+func (q *fairQueue) Done(request reconcile.Request) {
+	q.PriorityQueue.Done(request)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	again := q.busy[request]
+	delete(q.busy, request)
+	if again != nil {
+		q.enter(request, *again, 0)
 	}
-	priority -= step
+}
+
+// enter puts a request at the end of the line of its namespace and priority. A request
+// that waits with less priority changes lines.
+func (q *fairQueue) enter(request reconcile.Request, priority int, after time.Duration) {
+	if again, busy := q.busy[request]; busy {
+		q.busy[request] = ptr.To(max(priority, ptr.Deref(again, priority)))
+		return
+	}
+	if at, waits := q.places[request]; waits {
+		if at.line.priority >= priority {
+			return
+		}
+		q.leave(request, at)
+	}
+	at := line{namespace: request.Namespace, priority: priority}
+	waiting := q.lines[at]
+	if waiting == nil {
+		waiting = list.New()
+		q.lines[at] = waiting
+	}
+	q.places[request] = place{line: at, element: waiting.PushBack(request)}
+	if waiting.Len() > 1 {
+		priority--
+	}
 	q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
 }
 
-// leave forgets a request that is taken out of the queue. The caller holds the lock.
-func (q *fairQueue) leave(request reconcile.Request) {
-	if _, found := q.steps[request]; !found {
-		return // it was taken, added and taken again in the meantime
+// leave removes a request from its line. If it was the first, the next one moves up.
+func (q *fairQueue) leave(request reconcile.Request, at place) {
+	waiting := q.lines[at.line]
+	first := waiting.Front() == at.element
+	waiting.Remove(at.element)
+	delete(q.places, request)
+	if waiting.Len() == 0 {
+		delete(q.lines, at.line)
+		return
 	}
-	delete(q.steps, request)
-	if q.lengths[request.Namespace]--; q.lengths[request.Namespace] == 0 {
-		delete(q.lengths, request.Namespace)
+	if next, ok := waiting.Front().Value.(reconcile.Request); ok && first {
+		q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &at.line.priority}, next)
 	}
 }

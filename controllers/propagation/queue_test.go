@@ -17,17 +17,22 @@ limitations under the License.
 package propagation
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -134,11 +139,8 @@ func TestFairQueueForgets(t *testing.T) {
 		request, _ := queue.Get()
 		queue.Done(request)
 	}
-	if diff := cmp.Diff(map[string]int{}, queue.lengths); diff != "" {
-		t.Errorf("lengths (-want +got):\n%s", diff)
-	}
-	if len(queue.steps) > 0 {
-		t.Errorf("the queue remembers %v", queue.steps)
+	if len(queue.lines)+len(queue.places)+len(queue.busy)+len(queue.later) > 0 {
+		t.Errorf("the queue remembers lines %v, places %v, busy %v and later %v", queue.lines, queue.places, queue.busy, queue.later)
 	}
 }
 
@@ -207,25 +209,29 @@ func TestLaterRequestsDelayNoOthers(t *testing.T) {
 // Of several additions of a request that is not due, the earliest time and the highest
 // priority count, and one request comes out.
 func TestLaterRequestsMerge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		queue, began := newTestQueue(t), time.Now()
-		queue.AddAfter(requestOf("shop", 1), time.Hour)
-		queue.AddWithOpts(priorityqueue.AddOpts{After: time.Minute, Priority: ptr.To(priorityReport)}, requestOf("shop", 1))
-		queue.AddAfter(requestOf("shop", 1), time.Hour)
-		request, priority, _ := queue.GetWithPriority()
-		if passed := time.Since(began).Round(time.Second); passed != time.Minute || priority != 0 {
-			t.Errorf("after %v, a request comes with priority %d", passed, priority)
-		}
-		queue.Done(request)
-		queue.AddAfter(requestOf("shop", 1), time.Hour)
-		queue.Add(requestOf("shop", 1))
-		request, _ = queue.Get()
-		queue.Done(request)
-		time.Sleep(2 * time.Hour)
-		if length := queue.Len(); length > 0 || len(queue.later) > 0 {
-			t.Errorf("%d requests come twice, %d are to come", length, len(queue.later))
-		}
-	})
+	queue, now := newTestQueue(t), clocktesting.NewFakeClock(time.Now())
+	queue.clock = now
+	queue.AddAfter(requestOf("shop", 1), time.Hour)
+	queue.AddWithOpts(priorityqueue.AddOpts{After: time.Minute, Priority: ptr.To(priorityReport)}, requestOf("shop", 1))
+	queue.AddAfter(requestOf("shop", 1), time.Hour)
+	now.Step(time.Minute - 1)
+	if len(queue.places) > 0 {
+		t.Error("a request is early")
+	}
+	now.Step(1)
+	request, priority, _ := queue.GetWithPriority()
+	if priority != 0 {
+		t.Errorf("the request has priority %d", priority)
+	}
+	queue.Done(request)
+	queue.AddAfter(requestOf("shop", 1), time.Hour)
+	queue.Add(requestOf("shop", 1))
+	request, _ = queue.Get()
+	queue.Done(request)
+	now.Step(2 * time.Hour)
+	if len(queue.places) > 0 || len(queue.later) > 0 {
+		t.Errorf("%d requests come twice, %d are to come", len(queue.places), len(queue.later))
+	}
 }
 
 // After the shutdown, nothing waits for its time.
@@ -238,4 +244,118 @@ func TestLaterRequestsEndWithTheQueue(t *testing.T) {
 	if waiting.timer.Stop() || len(queue.later) > 0 {
 		t.Errorf("a timer runs on, or %d requests are remembered", len(queue.later))
 	}
+}
+
+// Nobody waits for the reports or the initial pass of another namespace, nor for those of
+// the own one.
+func TestLessUrgentRequestsDelayNoOthers(t *testing.T) {
+	for _, priority := range []int{priorityReport, handler.LowPriority} {
+		queue := newTestQueue(t)
+		queue.adds("large", 5000, priority)
+		queue.adds("busy", 5000, 0)
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, requestOf("large", 4321))
+		if at := turn(queue.takes(), "large", 4321); at > 2 {
+			t.Errorf("a change has turn %d, because its namespace waits for 5000 requests of priority %d", at, priority)
+		}
+	}
+}
+
+// Requests that are added again and again, of the own namespace or of another, do not
+// overtake those that wait.
+func TestHotRequestsStarveNoOthers(t *testing.T) {
+	for _, namespace := range []string{"large", "hot"} {
+		queue := newTestQueue(t)
+		queue.adds("large", 5000, 0)
+		for range 4900 {
+			request, _ := queue.Get()
+			queue.Done(request)
+		}
+		for i := range 20 {
+			queue.Add(requestOf(namespace, 9000+i))
+		}
+		served := 0
+		for range 2000 {
+			request, _ := queue.Get()
+			queue.Done(request)
+			if number, _ := strconv.Atoi(request.Name); number >= 9000 {
+				queue.Add(request)
+			} else {
+				served++
+			}
+		}
+		if served < 100 {
+			t.Errorf("%d of 100 requests had their turn, while 20 of namespace %s were served 2000 times", served, namespace)
+		}
+	}
+}
+
+// crowd is what happens to a queue from several sides at the same time.
+type crowd struct {
+	*testing.T
+	queue *fairQueue
+	// added is how often each request was added, seen is how often when it was last
+	// taken, and held is how many workers have it.
+	added, seen, held [32]atomic.Int64
+}
+
+// adds adds requests with different priorities and delays.
+func (c *crowd) adds(count int) {
+	for range count {
+		i := rand.IntN(len(c.added))
+		c.added[i].Add(1)
+		priority := []int{0, priorityReport, handler.LowPriority}[rand.IntN(3)]
+		after := time.Duration(rand.IntN(3)) * 20 * time.Microsecond
+		c.queue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, requestOf(strconv.Itoa(i%4), i))
+	}
+}
+
+// works takes requests until the queue ends.
+func (c *crowd) works() {
+	for {
+		request, shutdown := c.queue.Get()
+		if shutdown {
+			return
+		}
+		i, _ := strconv.Atoi(request.Name)
+		if c.held[i].Add(1) > 1 {
+			c.Errorf("%v is taken twice at the same time", request)
+		}
+		c.seen[i].Store(c.added[i].Load())
+		runtime.Gosched()
+		c.held[i].Add(-1)
+		c.queue.Done(request)
+	}
+}
+
+// isSettled reports whether all additions were seen and nothing is left.
+func (c *crowd) isSettled(context.Context) (bool, error) {
+	for i := range c.added {
+		if c.seen[i].Load() != c.added[i].Load() {
+			return false, nil
+		}
+	}
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	return c.queue.Len()+len(c.queue.lines)+len(c.queue.places)+len(c.queue.busy)+len(c.queue.later) == 0, nil
+}
+
+// Whatever is added at the same time as it is taken is taken again, by one worker at a
+// time, and in the end nothing is left.
+func TestFairQueueLosesNothing(t *testing.T) {
+	c := &crowd{T: t, queue: newTestQueue(t)}
+	working, adding := sync.WaitGroup{}, sync.WaitGroup{}
+	for range 6 {
+		working.Go(c.works)
+	}
+	for range 300 {
+		for range 4 {
+			adding.Go(func() { c.adds(50) })
+		}
+		adding.Wait()
+		if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Microsecond, 10*time.Second, true, c.isSettled); err != nil {
+			t.Fatalf("a request was lost, or is remembered: %v", err)
+		}
+	}
+	c.queue.ShutDown()
+	working.Wait()
 }
