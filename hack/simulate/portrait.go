@@ -113,7 +113,8 @@ func (w *World) isMoody(object cached.Object) bool {
 
 // isMoodyOn reports the same of one cluster: one that is suspended keeps what it has, as
 // does one for which nothing can be rendered or that no longer serves the kind, whoever
-// came first holds a Work, and what Karmada does not clean up stays.
+// came first holds a Work, what Karmada does not clean up stays, and what it does not miss
+// does not come back.
 func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	key := keyOfResource(object)
 	where := place{member: cluster, key: key}
@@ -123,7 +124,8 @@ func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	foreign := held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
 	claimed := w.truth.desired.latest(key).GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != ""
 	return broken || foreign || claimed || len(w.truth.wanted[where]) != 1 || w.truth.desired.clusters[cluster] == nil ||
-		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || (held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
+		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || w.isLost(cluster, object) ||
+		(held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
 }
 
 // isSound reports whether a cluster is as a new one: Ready, and with the namespace.

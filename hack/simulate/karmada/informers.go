@@ -118,6 +118,7 @@ func (i *memberInformers) see(inf *informer, event memberEvent) {
 	inf.seen++
 	if event.fresh == nil {
 		delete(inf.objects, event.key)
+		delete(i.p.karmada.members[i.cluster].unnoticed, event.key)
 		i.p.enqueueStatus(event.old)
 		return
 	}

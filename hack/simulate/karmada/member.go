@@ -80,6 +80,8 @@ type Member struct {
 	events    []memberEvent
 	deletions []Deletion
 	doomed    map[string]doom
+	// unnoticed are the objects whose end no informer of Karmada has seen yet.
+	unnoticed map[Key]bool
 }
 
 // memberEvent is a change of an object of a member; fresh is nil when it left.
@@ -97,7 +99,7 @@ type doom struct {
 func newMember(name string, clock func() time.Time) *Member {
 	m := &Member{
 		Name: name, clock: clock, kinds: map[schema.GroupVersionKind]Kind{},
-		objects: map[Key]*unstructured.Unstructured{}, doomed: map[string]doom{},
+		objects: map[Key]*unstructured.Unstructured{}, doomed: map[string]doom{}, unnoticed: map[Key]bool{},
 	}
 	for _, kind := range builtIn() {
 		m.kinds[kind.GroupVersionKind] = kind
@@ -165,6 +167,13 @@ func (m *Member) Runs(kind schema.GroupVersionKind, namespace, name string) (Run
 	return Running{Object: object.DeepCopy(), Content: ContentHash(object)}, true
 }
 
+// LostUnnoticed reports whether somebody on the member has deleted an object and no
+// informer of Karmada has seen that. Karmada then never creates it again: its first list
+// of a kind does not show what is gone already.
+func (m *Member) LostUnnoticed(kind schema.GroupVersionKind, namespace, name string) bool {
+	return m.unnoticed[Key{GroupVersionKind: kind, Namespace: namespace, Name: name}]
+}
+
 // Version changes with every change of an object of the member.
 func (m *Member) Version() int64 { return m.version }
 
@@ -221,6 +230,7 @@ func (m *Member) store(k Key, object *unstructured.Unstructured) {
 	m.version++
 	object.SetResourceVersion(strconv.FormatInt(m.version, 10))
 	m.objects[k] = object
+	delete(m.unnoticed, k)
 	m.events = append(m.events, memberEvent{key: k, old: old, fresh: object})
 }
 
@@ -232,6 +242,7 @@ func (m *Member) drop(k Key, why doom) {
 	}
 	m.version++
 	delete(m.objects, k)
+	m.unnoticed[k] = why.cause == DeletedThere
 	m.events = append(m.events, memberEvent{key: k, old: object})
 	m.deletions = append(m.deletions, Deletion{Key: k, UID: object.GetUID(), Cause: why.cause, Work: why.work, Object: object.DeepCopy(), At: m.Now()})
 }
