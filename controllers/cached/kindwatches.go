@@ -72,6 +72,8 @@ type kindWatch struct {
 	users    int
 	// failure is why the watch shows nothing; nil while it works.
 	failure *WatchError
+	// failures is how often the watch has begun to fail.
+	failures int
 	// told: the users have been woken because of the failure.
 	told bool
 	// recovered is when the last failure ended; the zero time for never.
@@ -242,15 +244,17 @@ func (r *Watches) failed(ctx context.Context, resource schema.GroupVersionResour
 	first := kind.failure == nil
 	kind.failure = &WatchError{Verb: verb, Err: err}
 	if first {
-		time.AfterFunc(watchGrace, func() { r.announce(resource, kind) })
+		kind.failures++
+		failure := kind.failures
+		time.AfterFunc(watchGrace, func() { r.announce(resource, kind, failure) })
 	}
 }
 
-// announce wakes the users of a kind whose watch still fails.
-func (r *Watches) announce(resource schema.GroupVersionResource, kind *kindWatch) {
+// announce wakes the users of a kind whose watch has failed since a failure began.
+func (r *Watches) announce(resource schema.GroupVersionResource, kind *kindWatch, failure int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if kind.failure != nil && !kind.told {
+	if kind.failure != nil && kind.failures == failure {
 		kind.told = true
 		r.wakeUsers(resource, kind)
 	}

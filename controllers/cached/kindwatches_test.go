@@ -22,6 +22,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,6 +132,31 @@ func becomesTrue(t *testing.T, what string, holds func() bool) {
 	if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 20*time.Second, true, looks); err != nil {
 		t.Fatalf("waiting until %s: %v", what, err)
 	}
+}
+
+// Each failure has its own grace: one that has just begun is not announced because an
+// earlier one began five seconds ago.
+func TestFailureHasItsOwnGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWatchBench(t)
+		becomesTrue(t, "the watch shows the object", b.unchanged)
+		kind := b.watches[configMaps]
+		refusal := apierrors.NewServiceUnavailable("restarting")
+		b.failed(t.Context(), configMaps, kind, "watch", refusal)
+		b.works(configMaps, kind)
+		time.Sleep(watchGrace - time.Second) //nolint:forbidigo // the time of the bubble
+		b.failed(t.Context(), configMaps, kind, "watch", refusal)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // the time of the bubble
+		synctest.Wait()
+		if err := b.Failure(configMaps); err != nil {
+			t.Errorf("after 2 s of a failure, users hear of it: %v", err)
+		}
+		time.Sleep(watchGrace) //nolint:forbidigo // the time of the bubble
+		synctest.Wait()
+		if err := b.Failure(configMaps); err == nil {
+			t.Error("nobody hears of a failure that lasts")
+		}
+	})
 }
 
 // What a watch has shown counts until the watch fails, whatever its store contains,
