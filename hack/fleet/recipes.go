@@ -132,7 +132,7 @@ var fleetRecipes = []recipe{componentsRecipe, kwokRecipe}
 // otherVersions are the versions of Karmada that a fleet can run in place of the one that
 // components/go.mod pins. Each has a file in versions/ that pins all modules, because an
 // older Karmada does not compile with newer libraries of Kubernetes.
-var otherVersions = []string{"v1.18.1"}
+var otherVersions = []string{"v1.16.0", "v1.18.1"}
 
 // recipesOf returns what a fleet with a version of Karmada runs. An empty version means
 // the one that components/go.mod pins.
