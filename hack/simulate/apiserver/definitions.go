@@ -177,6 +177,7 @@ func (s *Server) define(of *revision, what *parsed) {
 		served.endStreams()
 	}
 	served.custom = &definition{name: of.object.GetName(), versions: what.versions}
+	s.publish()
 }
 
 // terminateDefinition says that a CustomResourceDefinition is being deleted.
@@ -219,6 +220,7 @@ func (s *Server) forget(served *resource) {
 	}
 	delete(s.resources, served.groupResource())
 	s.epoch++
+	s.publish()
 	served.endStreams()
 	s.erase(internalRequest(held, crd, "update"), crd)
 }

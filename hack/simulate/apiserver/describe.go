@@ -48,7 +48,7 @@ func (s *Server) resourceList(group, version string) any {
 		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 		GroupVersion: schema.GroupVersion{Group: group, Version: version}.String(),
 	}
-	for _, served := range s.served() {
+	for _, served := range s.discovered() {
 		if served.Group != group || !served.serves(version) {
 			continue
 		}

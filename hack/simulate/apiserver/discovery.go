@@ -175,7 +175,7 @@ type group struct {
 // groups returns the served groups by name.
 func (s *Server) groups() []*group {
 	var all []*group
-	for _, served := range s.served() {
+	for _, served := range s.discovered() {
 		if len(served.Versions) == 0 {
 			continue
 		}

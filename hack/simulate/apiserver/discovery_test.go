@@ -221,3 +221,25 @@ func TestUnfitCRD(t *testing.T) {
 		t.Error("the update had an effect")
 	}
 }
+
+// TestDiscoveryLag shows a new kind only after some time, whereas its objects are served
+// at once.
+func TestDiscoveryLag(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	server, err := apiserver.New(apiserver.Options{Now: func() time.Time { return now }, DiscoveryLag: time.Second})
+	must(t, err)
+	create(t, clientOf(t, server, "user"), gadgetCRD())
+	discover, err := discovery.NewDiscoveryClientForConfig(server.Config("controller"))
+	must(t, err)
+	objects, err := dynamic.NewForConfig(prompt(server))
+	must(t, err)
+	for _, served := range []bool{false, true} {
+		if _, err := discover.ServerResourcesForGroupVersion("example.org/v1"); apierrors.IsNotFound(err) == served {
+			t.Errorf("at %v, the kind should be there: %t, but discovery says: %v", now, served, err)
+		}
+		_, err := objects.Resource(schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "gadgets"}).List(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		now = now.Add(time.Second)
+	}
+}

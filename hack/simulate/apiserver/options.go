@@ -99,6 +99,8 @@ type Options struct {
 	Kinds []Kind
 	// CRDs exist from the beginning.
 	CRDs []*apiextensionsv1.CustomResourceDefinition
+	// DiscoveryLag is how long it takes until discovery shows that other kinds are served.
+	DiscoveryLag time.Duration
 	// Mutate may change After of a write before it is validated, as mutating webhooks do.
 	// It is not called for deletions and subresources. It must not write.
 	Mutate func(Write) error

@@ -58,6 +58,9 @@ type Server struct {
 	closed    bool
 	observers []func(Write)
 	denials   map[denial]bool
+	// lag is how late discovery is, published what it shows, one after the other.
+	lag       time.Duration
+	published []snapshot
 	outages   map[string]*outage
 }
 
@@ -78,6 +81,7 @@ func New(options Options) (*Server, error) {
 			}
 		}
 	}
+	s.lag = options.DiscoveryLag
 	s.decoder = serializer.NewCodecFactory(s.scheme).UniversalDeserializer()
 	kinds := options.Kinds
 	if kinds == nil {
@@ -91,6 +95,7 @@ func New(options Options) (*Server, error) {
 			return nil, fmt.Errorf("installing the CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 	}
+	s.publish()
 	return s, nil
 }
 
