@@ -23,7 +23,8 @@ limitations under the License.
 //	choices.go       who decides that
 //	controller.go    the controller under test: one process, or a pair that elects a leader
 //	disturb.go       what breaks
-//	users.go         what people do: resources.go, propagations.go, works.go, fleet.go
+//	users.go         what people do: resources.go, propagations.go, works.go, fleet.go,
+//	                 namespaces.go, unreadable.go
 //	truth.go         what really happened
 //	desire.go        what is desired
 //	holdings.go      what must hold for each write to a Work

@@ -21,6 +21,8 @@ import "errors"
 var (
 	errOutdated = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 	errBroken   = errors.New("something went wrong")
+	// errNoPermission is why the controller may not read a kind.
+	errNoPermission = errors.New("nobody has granted it")
 	// errNoWebhook is what writers of Works get while Karmada's webhook does not answer.
 	errNoWebhook = errors.New(`failed calling webhook "work.karmada.io": connection refused`)
 )

@@ -169,6 +169,9 @@ func isDenied(w *World, object cached.Object) bool {
 
 // explains checks the reason of an object that cannot be propagated at all.
 func (w *World) explains(title string, ready *metav1.Condition, why string) error {
+	if why == unreadable {
+		return explainsOutage(title, ready)
+	}
 	reasons := map[string][]string{
 		"its selector is invalid":     {propagationv1alpha1.ReasonClusterSelectorInvalid},
 		"its resource does not exist": {propagationv1alpha1.ReasonResourceNotFound, propagationv1alpha1.ReasonResourceKindNotFound, propagationv1alpha1.ReasonForbidden},

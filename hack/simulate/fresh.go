@@ -117,6 +117,9 @@ func (s *sketch) objects() []client.Object {
 			created = append(created, bare(resource))
 		}
 	}
+	if space := s.desired.latest(keyNamed(team, "")); space != nil {
+		created = append(created, bare(space))
+	}
 	for _, name := range sortedNames(s.desired.policies) {
 		specs := s.desired.policies[name]
 		if spec := specs[len(specs)-1]; spec != nil {

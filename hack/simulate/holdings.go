@@ -46,9 +46,9 @@ type holding struct {
 }
 
 // isOurs reports whether a Work has the marks of an owner and none of a policy or of
-// Karmada.
+// Karmada, nor a manifest of Karmada.
 func isOurs(work *workv1alpha1.Work) bool {
-	return work.Labels[propagationv1alpha1.OwnerUIDLabel] != "" && metav1.GetControllerOf(work) == nil &&
+	return work.Labels[propagationv1alpha1.OwnerUIDLabel] != "" && metav1.GetControllerOf(work) == nil && !isRewritten(work) &&
 		work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] == "" && work.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] == ""
 }
 
@@ -100,8 +100,8 @@ func (t *truth) checkHolder(write apiserver.Write, held *holding) {
 	}
 	work := into(write.After, &workv1alpha1.Work{})
 	before, after := ownerOf(held.work), ownerOf(work)
-	if before == theDependencies {
-		return // whoever names a resource takes precedence
+	if before == theDependencies || isHandedOver(held, work) {
+		return // whoever names a resource takes precedence, and so does Karmada
 	}
 	if before != after && t.wanted[held.where][before] && t.isSettled(held.where) && !held.edited {
 		t.violated("Work taken away", "Work %s was %s's, who still wants it, and now is %s's", nameOf(work), before, after)
@@ -159,6 +159,7 @@ func (t *truth) workLeaves(write apiserver.Write, held *holding) {
 	if !isController(write.Client) || held.edited || !isOurs(held.work) {
 		return
 	}
+	t.checkNamespace(held)
 	owner := ownerOf(held.work)
 	if t.wanted[held.where][owner] && t.isSettled(held.where) {
 		t.violated("Work deleted", "the controller has deleted Work %s of %s, who has wanted it all the time", nameOf(held.work), owner)

@@ -33,7 +33,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
-	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
 
@@ -122,8 +121,7 @@ func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	broken := target.Overriders != nil && len(target.Overriders.Plaintext) > 0 || target.Replicas != nil && key.Kind != "Deployment"
 	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
 	foreign := held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
-	claimed := w.truth.desired.latest(key).GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != ""
-	return broken || foreign || claimed || len(w.truth.wanted[where]) != 1 || w.truth.desired.clusters[cluster] == nil ||
+	return broken || foreign || isClaimed(w.truth.desired.latest(key)) || len(w.truth.wanted[where]) != 1 || w.truth.desired.clusters[cluster] == nil ||
 		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || w.isLost(cluster, object) ||
 		(held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
 }

@@ -105,7 +105,12 @@ func (u *users) createPropagation(ctx context.Context) (string, error) {
 
 // change changes an object.
 func (u *users) change(ctx context.Context, how func(object cached.Object, spec *propagationv1alpha1.PropagationSpec) string) (string, error) {
-	object := anObject(oneOf(u.w.choices, propagationNames))
+	return u.changeNamed(ctx, oneOf(u.w.choices, propagationNames), how)
+}
+
+// changeNamed changes the object with a name.
+func (u *users) changeNamed(ctx context.Context, name string, how func(object cached.Object, spec *propagationv1alpha1.PropagationSpec) string) (string, error) {
+	object := anObject(name)
 	if err := u.w.plane.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return "changes " + titleOf(object), err //nolint:wrapcheck // act wraps it
 	}

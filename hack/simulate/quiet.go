@@ -59,6 +59,7 @@ func (w *World) pause(ctx context.Context) error {
 		if err := w.revive(ctx); err != nil {
 			return err
 		}
+		w.notice()
 		if err := w.calmly(ctx); err != nil {
 			return err
 		}

@@ -24,6 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/karmada-io/karmada/pkg/util"
+
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
 )
@@ -70,6 +72,9 @@ func (u *users) aResource() *unstructured.Unstructured {
 func (u *users) filled(object *unstructured.Unstructured) error {
 	u.count++
 	switch object.GetKind() {
+	case team.Kind:
+		util.MergeAnnotation(object, "number", fmt.Sprint(u.count))
+		return nil
 	case "ConfigMap":
 		return unstructured.SetNestedField(object.Object, fmt.Sprint(u.count), "data", "number")
 	case "Widget":

@@ -112,8 +112,10 @@ func (w *World) wrongAsAWhole(object cached.Object, resource *unstructured.Unstr
 	switch {
 	case selectsNothing(object):
 		return "its selector is invalid"
-	case !isPropagated(keyOfResource(object)), (object.GetNamespace() == "") != (keyOfResource(object).Kind == clusterRoleKind.Kind):
+	case !isPropagated(keyOfResource(object)), (object.GetNamespace() == "") != isClusterWide(keyOfResource(object)):
 		return "its resource is not for it"
+	case w.isUnreadable(keyOfResource(object)):
+		return unreadable
 	case resource == nil:
 		return "its resource does not exist"
 	}
@@ -138,15 +140,15 @@ func (w *World) isRowTold(ctx context.Context, object cached.Object, target prop
 	if !w.isReady(ctx, row.Name) {
 		return violated("a row lies in the end", "%s, but Karmada has no contact with the cluster", told)
 	}
+	if w.isLost(row.Name, object) {
+		return nil
+	}
 	if row.Health != propagationv1alpha1.HealthHealthy {
 		return violated("not healthy in the end", "%s (%s), and health is %s", told, row.Message, row.Health)
 	}
 	key := keyOfResource(object)
 	content := karmada.ContentHash(customized(resource, target, w.truth.policy()))
 	running, found := w.karmada.Member(row.Name).Runs(key.GroupVersionKind, key.Namespace, key.Name)
-	if w.isLost(row.Name, object) {
-		return nil
-	}
 	if !found || running.Content != content {
 		return violated("a row lies in the end", "%s, but the member has it: %t, with the content: %t", told, found, running.Content == content)
 	}
@@ -206,8 +208,7 @@ func (w *World) isReady(ctx context.Context, name string) bool {
 func (w *World) isHeldByOthers(object cached.Object, cluster string, resource *unstructured.Unstructured) bool {
 	key := keyOfResource(object)
 	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
-	claimed := resource.GetLabels()[policyv1alpha1.PropagationPolicyPermanentIDLabel] != ""
-	return claimed || held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
+	return isClaimed(resource) || held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
 }
 
 // isWithoutSpace reports whether a cluster has no execution namespace. Karmada does not

@@ -118,6 +118,9 @@ func (w *World) live(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.users.perform(ctx, (*users).unhinder); err != nil {
+		return err
+	}
 	if err := w.settle(ctx); err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ func (w *World) step(ctx context.Context) error {
 		return err
 	}
 	w.arrive(false)
+	w.notice()
 	switch chosen := w.choices.below(40); {
 	case chosen < 33:
 		if err := w.progress(ctx); err != nil {
@@ -151,12 +152,19 @@ func (w *World) act(ctx context.Context, action karmada.Action) {
 
 // serve answers a request.
 func (w *World) serve(call *apiserver.Call) {
+	if refusal := w.refusal(call); refusal != nil {
+		w.mention("%s: %s", call, refusal.Status().Reason)
+		call.Refuse(refusal)
+		return
+	}
 	if w.death.strikes(call) {
 		w.die(call)
 		return
 	}
 	w.add(!writes(call) || call.Resource == "events" || call.Resource == "leases", "%s", call)
+	w.serving = call
 	call.Serve()
+	w.serving = nil
 }
 
 // lateCall is a request that takes effect later.
@@ -194,7 +202,7 @@ func writes(call *apiserver.Call) bool {
 // answer decides what becomes of a request.
 func (w *World) answer(call *apiserver.Call) {
 	fault := 0
-	if w.habits.faults {
+	if w.habits.faults && w.refusal(call) == nil {
 		fault = w.choices.below(60)
 	}
 	switch fault {
@@ -222,6 +230,7 @@ func (w *World) answer(call *apiserver.Call) {
 		}
 	case 56:
 		w.tell("%s: too many requests", call)
+		w.busy[call.String()] = true
 		call.Refuse(apierrors.NewTooManyRequests("busy", 1+w.choices.below(5)))
 		return
 	case 57:

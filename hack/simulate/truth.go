@@ -72,6 +72,9 @@ type truth struct {
 	orphans map[types.UID]bool
 	// kept are the places where objects may stay that nobody wants anymore.
 	kept map[place]bool
+	// synchronized is the step since which Karmada synchronizes the Namespace; 0 if it
+	// does not.
+	synchronized int
 	// calm is the step at which the controller last had time to see everything.
 	calm int
 	// proven are rows whose content was found to be right.
@@ -237,6 +240,9 @@ func (t *truth) wroteResource(write apiserver.Write) {
 		object = write.Before
 	}
 	key := karmada.KeyOf(object)
+	if key == keyNamed(team, "") {
+		t.wroteNamespace(write)
+	}
 	if !isPropagated(key) || write.Subresource == "status" {
 		return
 	}
@@ -330,6 +336,8 @@ func isPropagated(key karmada.Key) bool {
 		return key.Namespace == namespace
 	case "ClusterRole":
 		return true
+	case team.Kind:
+		return key.Name == team.Name
 	}
 	return false
 }

@@ -60,6 +60,8 @@ var (
 		{(*users).customize}, {(*users).override}, {(*users).changePolicy}, {(*users).changeResolution}, {(*users).followDependencies, (*users).mount},
 		{(*users).actFor, (*users).permit}, {(*users).aggregate}, {(*users).requestRetry},
 		{(*users).deletePropagation}, {(*users).deleteResource}, {(*users).stripFinalizer}, {(*users).mistake},
+		{(*users).changeNamespace, (*users).changeNamespace},
+		{(*users).hinder, (*users).unhinder},
 		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).leaveCluster, (*users).joinCluster, (*users).joinCluster},
 		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork},
 		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember}, {(*users).createOnMember}, {(*users).serveOnMember},

@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -68,6 +69,15 @@ type World struct {
 	users *users
 	truth *truth
 
+	// outages are what the controller cannot do with kinds.
+	outages map[schema.GroupResource]*outage
+
+	// arrived is when writes that wait were sent, serving the one that takes effect now.
+	// busy are those that the controller was told to send again.
+	arrived map[*apiserver.Call]int
+	serving *apiserver.Call
+	busy    map[string]bool
+
 	// death is how a process of the controller dies in the middle of a write; nil if none
 	// is to.
 	death *death
@@ -85,7 +95,7 @@ type World struct {
 
 // newWorld returns a World in which all clusters have joined.
 func newWorld(ctx context.Context, choices *choices) (*World, error) {
-	w := &World{choices: choices, habits: chooseHabits(choices), began: time.Now(), revisions: map[string]int64{}}
+	w := &World{choices: choices, habits: chooseHabits(choices), began: time.Now(), revisions: map[string]int64{}, busy: map[string]bool{}, outages: map[schema.GroupResource]*outage{}}
 	crds, err := apis.CRDs()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it did
