@@ -150,7 +150,7 @@ func attemptMissing(work *workv1alpha1.Work) bool {
 // confirmedRevision is the last revision that the cluster is known to have applied;
 // empty if none is known.
 func confirmedRevision(work *workv1alpha1.Work) string {
-	if proof, _ := EvidenceOf(work); proof == Confirmed {
+	if proof, _ := EvidenceOf(work); proof == Confirmed && !render.IsEdited(work) {
 		return render.Revision(work)
 	}
 	if noted := notedRevision(work); render.IsRevision(noted) {

@@ -139,6 +139,8 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the current revision is not written yet")
 	}
 	switch {
+	case observed.Resource.Problem != nil && render.IsEdited(work):
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "somebody has edited the manifest in the Work; it is corrected as soon as the resource can be propagated again")
 	case proof == Confirmed:
 		return confirmedRow(observed, target, work)
 	case target.Suspend:

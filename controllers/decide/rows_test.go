@@ -28,6 +28,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
 	"github.com/karmada-direct/karmada-direct/controllers/legible/legibletest"
@@ -101,5 +103,19 @@ func TestEditedAttemptsAreCounted(t *testing.T) {
 	annotated(propagationv1alpha1.AttemptsAnnotation, note)(work)
 	if got := attemptsOf(work); got.count < 1 || !got.at.Equal(now) {
 		t.Errorf("%q is read as %+v", note, got)
+	}
+}
+
+// What somebody writes into a Work is confirmed by nothing: what Karmada says of the Work
+// may still be about what it held before. If the resource can be read, the Work is
+// corrected, and until then not current either.
+func TestEditedWorkConfirmsNothing(t *testing.T) {
+	for wrote, want := range map[string]metav1.ConditionStatus{current: metav1.ConditionTrue, older: metav1.ConditionUnknown, "": metav1.ConditionTrue} {
+		wrote := annotated(propagationv1alpha1.RevisionAnnotation, wrote)
+		observed := scene(one, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound}), on("member1", isConfirmed, isHealthy, wrote))
+		row := statusOf(observed, Outcome{}).Clusters[0]
+		if row.Applied != want || (row.Revision == "") == (want == metav1.ConditionTrue) {
+			t.Errorf("%+v, want %s", row, want)
+		}
 	}
 }

@@ -156,6 +156,7 @@ func (m *Manifest) fill(work *workv1alpha1.Work, target Target) error {
 		return err
 	}
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: payload}}}
+	work.Annotations[propagationv1alpha1.RevisionAnnotation] = m.Revision
 	if target.Suspend || ptr.Deref(work.Spec.SuspendDispatching, false) {
 		// nil and false mean the same. The value only changes if the suspension
 		// itself changes.
@@ -165,6 +166,13 @@ func (m *Manifest) fill(work *workv1alpha1.Work, target Target) error {
 		work.Spec.PreserveResourcesOnDeletion = ptr.To(true)
 	}
 	return nil
+}
+
+// IsEdited reports whether somebody has changed the manifest in a compact Work since the
+// controller wrote it. It is false for a Work that an earlier version wrote.
+func IsEdited(work *workv1alpha1.Work) bool {
+	wrote := work.Annotations[propagationv1alpha1.RevisionAnnotation]
+	return wrote != "" && wrote != Revision(work)
 }
 
 // Nudged is a value of suspendDispatching that differs from that of a Work and does

@@ -134,9 +134,6 @@ func (t *truth) disproves(object cached.Object, row *propagationv1alpha1.Cluster
 		return why
 	}
 	name := render.WorkKey(row.Name, key.Kind, key.Namespace, key.Name)
-	if held := t.works[name]; held != nil && held.edited && isUnrendered(object) {
-		return "" // a known defect: docs/reliability.md, "What is known and open"
-	}
 	sent := t.sent[name]
 	last := -1
 	for i, s := range sent {

@@ -133,6 +133,9 @@ const (
 	OwnerNamespaceAnnotation = GroupName + "/owner-namespace"
 	// OwnerNameAnnotation is, on a Work, the name of the object that owns it.
 	OwnerNameAnnotation = GroupName + "/owner-name"
+	// RevisionAnnotation is, on a Work, the revision that the controller has written. If
+	// the Work holds another one, somebody has edited it.
+	RevisionAnnotation = GroupName + "/revision"
 	// ConfirmedRevisionAnnotation is, on a Work, the revision that the cluster
 	// had confirmed when the Work was last written.
 	ConfirmedRevisionAnnotation = GroupName + "/confirmed-revision"
