@@ -131,6 +131,41 @@ func TestWatchesExpire(t *testing.T) {
 	measured(t, "compaction of what the Karmada API server has not seen, under traffic", fmt.Sprintf("%d times, the slowest settled in %v", traffic.rounds, traffic.slowest.Round(time.Second)), "everything is as users want it")
 }
 
+// The history is compacted ten times a second while the API server, Karmada's controllers
+// and the controller start and list everything.
+func TestCompactionDuringLists(t *testing.T) {
+	const times, pace = 3, 100 * time.Millisecond
+	ns := newNamespace(t)
+	traffic := newTraffic(t, ns)
+	ctx, cancel := context.WithCancel(t.Context())
+	compacted := make(chan int, 1)
+	go func() {
+		count := 0
+		for ticker := time.NewTicker(pace); ctx.Err() == nil; <-ticker.C {
+			if revision, err := etcdRevision(); err == nil && asksEtcd("kv/compaction", map[string]any{"revision": revision}, nil) == nil {
+				count++
+			}
+		}
+		compacted <- count
+	}()
+	for range times {
+		traffic.endures("everything listed", func() {
+			bed.Controller.Kill()
+			fleetDoes(t, "stop", "--signal", "KILL", karmadaServer, karmadaControllers)
+			starts(t, karmadaServer)
+			traffic.check(bed.Controller.Start())
+			startsInOrder(t, nil, []string{karmadaControllers})
+		})
+	}
+	cancel()
+	count := <-compacted
+	if count < 10*times {
+		t.Errorf("only %d compactions", count)
+	}
+	traffic.isTrue()
+	measured(t, fmt.Sprintf("API server, Karmada's controllers and the controller start %d times, compactions meanwhile", times), strconv.Itoa(count), "everything is as users want it")
+}
+
 // endures perturbs the fleet in the middle of changes, lets users go on, and waits until
 // everything is as they want it.
 func (f *traffic) endures(what string, perturb func()) {
@@ -268,6 +303,11 @@ func readEtcdStatus() (status, error) {
 	}
 	size, err := strconv.ParseInt(answer.Size, 10, 64)
 	return status{size: size, member: answer.Header.Member, revision: answer.Header.Revision}, err
+}
+
+func etcdRevision() (string, error) {
+	said, err := readEtcdStatus()
+	return said.revision, err
 }
 
 func etcdStatus(t *testing.T) status {
