@@ -21,7 +21,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/karmada-io/karmada/pkg/util"
 	"github.com/karmada-io/karmada/pkg/util/overridemanager"
@@ -106,41 +105,65 @@ type givenPolicies struct {
 // apply changes an object as the policies require.
 //
 // Karmada's override manager panics if the predicate of an image overrider names an
-// item that a list does not have, or one that is not an object. That is a mistake in
-// the policy like any other.
+// item that a list does not have, and if parts of the object that it changes are not as
+// those of a workload. That is a mistake in the policy like any other.
 func (p *givenPolicies) apply(object *unstructured.Unstructured, policy *culprit) (byCluster, byNamespace *overridemanager.AppliedOverrides, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = p.predicateFailed(policy, cause)
+			err = p.panicked(object, policy, cause)
 		}
 	}()
 	return overridemanager.New(p, policy).ApplyOverridePolicies(object, "") //nolint:wrapcheck // it says all
 }
 
-// predicateFailed names the predicates of image overriders, and the policy.
-func (p *givenPolicies) predicateFailed(policy *culprit, cause any) error {
-	paths := []string{}
-	note := func(overriders *policyv1alpha1.Overriders, names ...any) {
-		for _, image := range overriders.ImageOverrider {
-			if image.Predicate != nil && len(paths) == 0 {
-				policy.Eventf(nil, "", "", "", names...)
-			}
-			if image.Predicate != nil {
-				paths = append(paths, image.Predicate.Path)
-			}
-		}
-	}
+// panicked returns why the override manager has panicked at an object, and records the
+// policy. The object is as the overriders before the culprit have left it.
+func (p *givenPolicies) panicked(object *unstructured.Unstructured, policy *culprit, cause any) error {
 	for i := range p.everywhere {
 		for _, rule := range rulesOf(&p.everywhere[i]) {
-			note(&rule.Overriders, p.everywhere[i].Name, "")
+			if err := panicOf(object, &rule.Overriders); err != nil {
+				policy.Eventf(nil, "", "", "", p.everywhere[i].Name, "")
+				return err
+			}
 		}
 	}
 	for i := range p.here {
 		for _, rule := range rulesOf(&p.here[i]) {
-			note(&rule.Overriders, p.here[i].Namespace, p.here[i].Name, "")
+			if err := panicOf(object, &rule.Overriders); err != nil {
+				policy.Eventf(nil, "", "", "", p.here[i].Namespace, p.here[i].Name, "")
+				return err
+			}
 		}
 	}
-	return fmt.Errorf("imageOverrider: predicate.path %s names nothing in the resource (%v)", strings.Join(paths, " or "), cause)
+	policy.policy = ""
+	return cannotApply(cause)
+}
+
+func cannotApply(cause any) error { return fmt.Errorf("Karmada cannot apply it: %v", cause) } //nolint:staticcheck // a name
+
+// panicOf returns why the override manager panics if it applies overriders to an object,
+// and nil if it does not.
+func panicOf(object *unstructured.Unstructured, overriders *policyv1alpha1.Overriders) error {
+	for _, image := range overriders.ImageOverrider {
+		cause := causeOf(object, policyv1alpha1.Overriders{ImageOverrider: []policyv1alpha1.ImageOverrider{image}})
+		if cause != nil && image.Predicate != nil {
+			return fmt.Errorf("imageOverrider: predicate.path %s names nothing in the resource (%v)", image.Predicate.Path, cause)
+		}
+	}
+	if cause := causeOf(object, *overriders); cause != nil {
+		return cannotApply(cause)
+	}
+	return nil
+}
+
+// causeOf returns what the override manager panics with if it applies overriders to a copy
+// of an object.
+func causeOf(object *unstructured.Unstructured, overriders policyv1alpha1.Overriders) (cause any) {
+	defer func() { cause = recover() }()
+	alone := policyv1alpha1.ClusterOverridePolicy{Spec: policyv1alpha1.OverrideSpec{OverrideRules: []policyv1alpha1.RuleWithCluster{{Overriders: overriders}}}}
+	policies := &givenPolicies{everywhere: []policyv1alpha1.ClusterOverridePolicy{alone}}
+	_, _, _ = overridemanager.New(policies, &culprit{}).ApplyOverridePolicies(object.DeepCopy(), "") // an error is no panic
+	return nil
 }
 
 // Get returns the cluster.

@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -132,6 +133,30 @@ func TestPolicyThatNamesNoImage(t *testing.T) {
 	want := "OverridePolicy shop/mirror: imageOverrider: predicate.path /spec/template/spec/containers/-1/image names nothing in the resource"
 	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonOverrideFailed || !strings.HasPrefix(row.Message, want) {
 		t.Errorf("row: %s: %s", row.Reason, row.Message)
+	}
+}
+
+// TestPolicyThatFailsIsNamed: of several policies, the row names the one that Karmada
+// cannot apply, and what is wrong with that one.
+func TestPolicyThatFailsIsNamed(t *testing.T) {
+	const first = "/spec/template/spec/containers/0/image"
+	args := &policyv1alpha1.Overriders{ArgsOverrider: []policyv1alpha1.CommandArgsOverrider{{ContainerName: "web", Operator: policyv1alpha1.OverriderOpAdd, Value: []string{"-v"}}}}
+	for want, policies := range map[string][2]*policyv1alpha1.Overriders{
+		"OverridePolicy shop/b: imageOverrider: predicate.path /spec/template/spec/containers/7/image names nothing in the resource (": {imageAt(first), imageAt("/spec/template/spec/containers/7/image")},
+		"OverridePolicy shop/b: Karmada cannot apply it: interface conversion: ":                                                       {patch(policyv1alpha1.OverriderOpAdd, "/spec/template/spec/containers/0/args", `"-v"`), args},
+	} {
+		objects := aShop()
+		for i, name := range []string{"a", "b"} {
+			policy := farPolicy(web.Namespace)
+			policy.Name, policy.UID = name, types.UID(name)
+			policy.Spec.OverrideRules = []policyv1alpha1.RuleWithCluster{{Overriders: *policies[i]}}
+			objects = append(objects, policy)
+		}
+		b := newBench(t, objects...)
+		b.settle(t)
+		if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonOverrideFailed || !strings.HasPrefix(row.Message, want) {
+			t.Errorf("row: %s: %s, want %s", row.Reason, row.Message, want)
+		}
 	}
 }
 
