@@ -35,4 +35,7 @@ type Outcome struct {
 	Due time.Time
 	// Unwritten are the clusters whose Write was not made.
 	Unwritten map[string]bool
+	// Interrupted means that it was somebody else's turn before all of the plan was
+	// carried out: continue soon.
+	Interrupted bool
 }

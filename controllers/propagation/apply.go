@@ -94,22 +94,9 @@ func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *
 		}
 	}
 	worksSkipped.WithLabelValues(r.Kind).Add(float64(max(0, len(observed.Works)-len(plan.Writes)-len(plan.Removals))))
-	r.parallel(len(plan.Writes), func(i int) {
-		write := &plan.Writes[i]
-		err := r.write(ctx, observed, write, means)
-		r.record(ctx, observed, result, write.Target.Cluster, write.Slot(), write.What(observed), err)
-		if err != nil {
-			result.notWritten(write.Target.Cluster)
-		}
-	})
-	r.parallel(len(plan.Removals), func(i int) {
-		removal := &plan.Removals[i]
-		if result.Unwritten[removal.Cluster] {
-			// The Work that replaces it has not been written.
-			return
-		}
-		r.record(ctx, observed, result, removal.Cluster, removal.Slot(), removal.What(), r.remove(ctx, observed, removal))
-	})
+	if result.Interrupted = !r.carryOut(ctx, observed, plan, means, result); result.Interrupted {
+		return &result.Outcome, nil
+	}
 	maps.Copy(result.Failures, plan.HeldBack)
 	slots := plan.Slots()
 	for slot, setback := range observed.Setbacks {
@@ -122,6 +109,32 @@ func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *
 		return &result.Outcome, r.setFinalizer(ctx, object, false)
 	}
 	return &result.Outcome, nil
+}
+
+// carryOut makes the writes and then the removals of a plan, and reports whether it has
+// begun all of them before the turn of the object was over.
+func (r *Reconciler) carryOut(ctx context.Context, observed *decide.Observed, plan *decide.Plan, means *customize.Renderer, result *outcome) bool {
+	turn := r.newTurn(observed.Owner.Namespace)
+	written := turn.parallel(len(plan.Writes), func(i int) {
+		write := &plan.Writes[i]
+		err := r.write(ctx, observed, write, means)
+		r.record(ctx, observed, result, write.Target.Cluster, write.Slot(), write.What(observed), err)
+		if err != nil {
+			result.notWritten(write.Target.Cluster)
+		}
+	})
+	for i := range plan.Writes[written:] {
+		result.notWritten(plan.Writes[written+i].Target.Cluster)
+	}
+	removed := turn.parallel(len(plan.Removals), func(i int) {
+		removal := &plan.Removals[i]
+		if result.Unwritten[removal.Cluster] {
+			// The Work that replaces it has not been written.
+			return
+		}
+		r.record(ctx, observed, result, removal.Cluster, removal.Slot(), removal.What(), r.remove(ctx, observed, removal))
+	})
+	return written == len(plan.Writes) && removed == len(plan.Removals)
 }
 
 // record records the result of a write for a cluster. A write that the API server

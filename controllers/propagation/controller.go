@@ -79,7 +79,10 @@ type Reconciler struct {
 	reviews      *reviews
 	// writers limits the number of concurrent writes, over all reconciles.
 	writers chan struct{}
-	ledger  *cached.Ledger
+	// othersWait reports whether requests of other namespaces wait for a worker; nil if
+	// there is no queue.
+	othersWait func(namespace string) bool
+	ledger     *cached.Ledger
 	// memories holds what is remembered about each object.
 	memories memories
 	// vanished maps each object that this process saw disappear to the time when it
@@ -113,11 +116,11 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return r.again(request.NamespacedName, err)
 	}
-	if plan.RemoveFinalizer {
+	if plan.RemoveFinalizer && !result.Interrupted {
 		r.letGo(ctx, object, plan)
 		return ctrl.Result{}, nil
 	}
-	return r.report(ctx, object, observed, plan, result)
+	return r.conclude(ctx, object, observed, plan, result)
 }
 
 // bury forgets an object that is gone. Its memory is left to sweep.
@@ -182,6 +185,9 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 		return r.unfinished(key, err)
 	}
 	next := decide.Sooner(decide.Sooner(plan.Wait, r.due(key, result)), r.unsettled(observed, result))
+	if result.Interrupted {
+		next = decide.Sooner(next, soon)
+	}
 	if waiting {
 		// It is not yet known who requires it.
 		next = decide.Sooner(next, requirementPoll)

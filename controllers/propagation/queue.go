@@ -81,8 +81,15 @@ type place struct {
 	element *list.Element
 }
 
+// newQueue returns the queue of the controller, and lets the reconciler see who waits.
+func (r *Reconciler) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	q := newFairQueue(name, limiter)
+	r.othersWait = q.othersWait
+	return q
+}
+
 // newFairQueue returns a queue for a controller.
-func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) *fairQueue {
 	q := &fairQueue{
 		PriorityQueue: priorityqueue.New(name, func(options *priorityqueue.Opts[reconcile.Request]) { options.RateLimiter = limiter }),
 		limiter:       limiter,
@@ -101,6 +108,18 @@ type laterRequest struct {
 	priority int
 	due      time.Time
 	timer    clock.Timer
+}
+
+// othersWait reports whether requests of other namespaces wait for a worker.
+func (q *fairQueue) othersWait(namespace string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for waiting := range q.lines {
+		if waiting.namespace != namespace {
+			return true
+		}
+	}
+	return false
 }
 
 // AddWithOpts implements priorityqueue.PriorityQueue.

@@ -42,10 +42,7 @@ import (
 func newTestQueue(t *testing.T) *fairQueue {
 	t.Helper()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second)
-	queue, ok := newFairQueue("", limiter).(*fairQueue)
-	if !ok {
-		t.Fatal("not a fair queue")
-	}
+	queue := newFairQueue("", limiter)
 	t.Cleanup(queue.ShutDown)
 	return queue
 }
@@ -72,8 +69,8 @@ func (q *fairQueue) takes() []reconcile.Request {
 	return taken
 }
 
-// turn is the place of the n-th request of a namespace.
-func turn(taken []reconcile.Request, namespace string, number int) int {
+// turnOf is the place of the n-th request of a namespace.
+func turnOf(taken []reconcile.Request, namespace string, number int) int {
 	return slices.Index(taken, requestOf(namespace, number))
 }
 
@@ -91,7 +88,7 @@ func TestNamespaceWithMuchToDoDelaysNoOther(t *testing.T) {
 		number    int
 		most      int
 	}{{"small", 0, 2}, {"medium", 0, 2}, {"medium", 9, 40}, {"medium", 99, 300}} {
-		if at := turn(taken, tc.namespace, tc.number); at > tc.most {
+		if at := turnOf(taken, tc.namespace, tc.number); at > tc.most {
 			t.Errorf("request %d of the %s namespace has turn %d, later than %d", tc.number, tc.namespace, at, tc.most)
 		}
 	}
@@ -200,7 +197,7 @@ func TestLaterRequestsDelayNoOthers(t *testing.T) {
 	queue.Add(requestOf("polls", 6000))
 	taken := queue.takes()
 	for _, number := range []int{4321, 6000} {
-		if at := turn(taken, "polls", number); at > 4 {
+		if at := turnOf(taken, "polls", number); at > 4 {
 			t.Errorf("a change has turn %d, because its namespace polls 5000 objects", at)
 		}
 	}
@@ -254,7 +251,7 @@ func TestLessUrgentRequestsDelayNoOthers(t *testing.T) {
 		queue.adds("large", 5000, priority)
 		queue.adds("busy", 5000, 0)
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, requestOf("large", 4321))
-		if at := turn(queue.takes(), "large", 4321); at > 2 {
+		if at := turnOf(queue.takes(), "large", 4321); at > 2 {
 			t.Errorf("a change has turn %d, because its namespace waits for 5000 requests of priority %d", at, priority)
 		}
 	}

@@ -162,7 +162,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 			// controller-runtime's default limit is longer, but a failure may be
 			// resolved without a change to anything that is watched.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, retryLimit),
-			NewQueue:    newFairQueue,
+			NewQueue:    r.newQueue,
 		})
 	if _, stored := kinds[r.Kind]; stored {
 		var err error
