@@ -73,8 +73,8 @@ func newInstallRBACCommand(options *options) *cobra.Command {
 		Use:   "install-rbac",
 		Short: "Install or upgrade the roles on the Karmada API server",
 		Long: `Applies the ServiceAccount karmada-direct, the roles that the controller needs,
-and additions to the roles view, edit and admin to the Karmada API server with
-server-side apply. Running the command again changes nothing. These objects
+additions to the roles view, edit and admin, and a FlowSchema for the lease to the
+Karmada API server with server-side apply. Running the command again changes nothing. These objects
 belong on the Karmada API server, never on its host cluster.
 
 Without --propagated, the controller may read the kinds of Kubernetes that users
@@ -200,6 +200,32 @@ func place(object *unstructured.Unstructured, namespace string) {
 	if subjects != nil {
 		object.Object["subjects"] = subjects
 	}
+	if object.GetKind() == "FlowSchema" {
+		placeFlow(object, namespace)
+	}
+}
+
+// placeFlow puts the accounts and the resources of a FlowSchema into a namespace.
+func placeFlow(object *unstructured.Unstructured, namespace string) {
+	rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "rules")
+	for _, rule := range rules {
+		rule, _ := rule.(map[string]any)
+		subjects, _, _ := unstructured.NestedSlice(rule, "subjects")
+		for _, subject := range subjects {
+			if subject, ok := subject.(map[string]any); ok {
+				_ = unstructured.SetNestedField(subject, namespace, "serviceAccount", "namespace") // the account is a map
+			}
+		}
+		rule["subjects"] = subjects
+		resources, _, _ := unstructured.NestedSlice(rule, "resourceRules")
+		for _, resource := range resources {
+			if resource, ok := resource.(map[string]any); ok {
+				resource["namespaces"] = []any{namespace}
+			}
+		}
+		rule["resourceRules"] = resources
+	}
+	_ = unstructured.SetNestedSlice(object.Object, rules, "spec", "rules") // spec is a map
 }
 
 // apply sets the rules of the role for what is propagated.
