@@ -39,9 +39,7 @@ func (w *World) disturb(ctx context.Context) error {
 	case 6:
 		w.restartServer()
 	case 7:
-		member := w.karmada.Member(oneOf(w.choices, memberNames))
-		member.ClockOffset = oneOf(w.choices, offsets)
-		w.tell("the clock of %s is %v ahead", member.Name, member.ClockOffset)
+		w.setClock()
 	case 8, 9:
 		w.freeze()
 	default:
@@ -54,6 +52,13 @@ func (w *World) disturb(ctx context.Context) error {
 
 // offsets are how far clocks of members are ahead.
 var offsets = []time.Duration{0, 30 * time.Second, -30 * time.Second, time.Hour, -time.Hour}
+
+// setClock sets the clock of a member.
+func (w *World) setClock() {
+	member := w.karmada.Member(oneOf(w.choices, memberNames))
+	member.ClockOffset = oneOf(w.choices, offsets)
+	w.tell("the clock of %s is %v ahead", member.Name, member.ClockOffset)
+}
 
 // cut severs the connection to a member, or restores it.
 func (w *World) cut() {

@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
 	"github.com/karmada-io/karmada/pkg/util"
 
@@ -242,8 +243,18 @@ func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetC
 		return fmt.Sprintf("preserves: %t", !preserves(object))
 	case resolution != wanted:
 		return fmt.Sprintf("conflicts are resolved by %q, not %q", resolution, wanted)
+	case w.ignoresRequest(object, target, work):
+		return "the cluster refuses it, and the request to try again is ignored"
 	case karmada.ContentHash(manifest) != karmada.ContentHash(customized(resource, target, w.truth.policy())):
 		return "its content is not what the cluster should get"
 	}
 	return ""
+}
+
+// ignoresRequest reports whether a user has requested a new attempt at a Work that its
+// cluster refuses, and none was made.
+func (w *World) ignoresRequest(object cached.Object, target propagationv1alpha1.TargetCluster, work *workv1alpha1.Work) bool {
+	requested := object.GetAnnotations()[propagationv1alpha1.RetryAnnotation]
+	return requested != "" && !isSuspended(object.GetSpec(), target.Name) && w.isReady(context.Background(), target.Name) &&
+		meta.IsStatusConditionFalse(work.Status.Conditions, workv1alpha1.WorkApplied) && work.Annotations[propagationv1alpha1.RetryAnnotation] != requested
 }

@@ -195,3 +195,9 @@ func (u *users) cutMember(context.Context) (string, error) {
 	u.w.cut()
 	return "", nil
 }
+
+// setClock sets the clock of a member.
+func (u *users) setClock(context.Context) (string, error) {
+	u.w.setClock()
+	return "", nil
+}

@@ -52,6 +52,7 @@ func (w *World) settle(ctx context.Context) error {
 func (w *World) pause(ctx context.Context) error {
 	w.tell("calm begins")
 	w.mend()
+	clear(w.truth.attempts)
 	changes, since, began := w.truth.changes, time.Now(), time.Now()
 	for time.Since(since) < silence && (time.Since(since) < content || !w.isContent()) {
 		w.steps++
@@ -76,6 +77,13 @@ func (w *World) pause(ctx context.Context) error {
 	}
 	w.tell("calm ends: nothing was written for %v", time.Since(since))
 	w.truth.calm = w.steps
+	// Attempts become rarer, down to one in five minutes.
+	most := 8 + int(time.Since(began)/(4*time.Minute))
+	for key, count := range w.truth.attempts {
+		if count > most {
+			return violated("too many attempts", "Work %s was attempted %d times in %v", key, count, time.Since(began))
+		}
+	}
 	return w.isRight(ctx)
 }
 

@@ -82,6 +82,9 @@ type truth struct {
 	// changes are the writes of all, without those that go on forever: to leases, and
 	// new attempts of Works that a cluster refuses.
 	changes int
+	// attempts counts, by Work, the new attempts that the controller has asked for since all
+	// began to become quiet.
+	attempts map[types.NamespacedName]int
 	// violations are what must not happen and did.
 	violations []*violation
 }
@@ -93,7 +96,7 @@ func newTruth(w *World) *truth {
 	return &truth{
 		w: w, desired: newDesire(), contents: map[string]string{}, ran: map[place][]sight{}, looked: map[string]int64{}, seen: map[string]int{},
 		works: map[types.NamespacedName]*holding{}, ended: map[types.NamespacedName]*holding{}, sent: map[types.NamespacedName][]sight{},
-		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]bool{}, kept: map[place]bool{}, proven: map[string]bool{},
+		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]bool{}, attempts: map[types.NamespacedName]int{}, kept: map[place]bool{}, proven: map[string]bool{},
 	}
 }
 
@@ -107,8 +110,12 @@ func isController(client string) bool { return strings.HasPrefix(client, theCont
 
 // wrote checks a write to the API server, and learns from it.
 func (t *truth) wrote(write apiserver.Write) {
-	if write.Resource != "leases" && !isAttempt(write) {
+	switch {
+	case write.Resource == "leases":
+	case !isAttempt(write):
 		t.changes++
+	case isController(write.Client):
+		t.attempts[types.NamespacedName{Namespace: write.Namespace, Name: write.Name}]++
 	}
 	switch write.Resource {
 	case "works":

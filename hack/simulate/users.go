@@ -56,16 +56,18 @@ var (
 		(*users).changeResource, (*users).changeResource, (*users).createPropagation, (*users).changeClusters, (*users).createResource,
 	}
 	others = [][]operation{
-		{(*users).selectClusters, (*users).relabel}, {(*users).renameResource}, {(*users).suspend}, {(*users).suspendSome}, {(*users).preserve},
-		{(*users).customize}, {(*users).override}, {(*users).changePolicy}, {(*users).changeResolution}, {(*users).followDependencies, (*users).mount},
-		{(*users).actFor, (*users).permit}, {(*users).aggregate}, {(*users).requestRetry},
+		{(*users).selectClusters, (*users).relabel}, {(*users).selectClusters, (*users).leaveCluster, (*users).joinCluster, (*users).joinCluster},
+		{(*users).leaveCluster, (*users).joinCluster, (*users).joinCluster}, {(*users).renameResource, (*users).mistake}, {(*users).renameResource, (*users).deleteResource},
+		{(*users).suspend}, {(*users).suspendSome, (*users).editWork}, {(*users).suspend, (*users).cutMember}, {(*users).preserve, (*users).deletePropagation},
+		{(*users).preserve, (*users).cutMember}, {(*users).deletePropagation, (*users).cutMember}, {(*users).cutMember, (*users).cutMember}, {(*users).setClock},
+		{(*users).customize}, {(*users).override}, {(*users).changePolicy}, {(*users).followDependencies, (*users).mount}, {(*users).actFor, (*users).permit},
+		{(*users).createOnMember, (*users).changeResolution}, {(*users).createOnMember, (*users).deleteOnMember, (*users).requestRetry}, {(*users).aggregate},
 		{(*users).deletePropagation}, {(*users).deleteResource}, {(*users).stripFinalizer}, {(*users).mistake},
 		{(*users).changeNamespace, (*users).changeNamespace},
 		{(*users).hinder, (*users).unhinder},
-		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).leaveCluster, (*users).joinCluster, (*users).joinCluster},
-		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork},
-		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember}, {(*users).createOnMember}, {(*users).serveOnMember},
-		{(*users).cutMember},
+		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).serveOnMember},
+		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork}, {(*users).bind, (*users).unbind, (*users).deletePropagation},
+		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember},
 	}
 )
 
