@@ -24,7 +24,7 @@ limitations under the License.
 //	controller.go    the controller under test: one process, or a pair that elects a leader
 //	disturb.go       what breaks
 //	users.go         what people do: resources.go, propagations.go, works.go, fleet.go,
-//	                 namespaces.go, unreadable.go
+//	                 namespaces.go, unreadable.go, kinds.go, ailments.go
 //	truth.go         what really happened
 //	desire.go        what is desired
 //	holdings.go      what must hold for each write to a Work

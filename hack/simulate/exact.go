@@ -175,6 +175,8 @@ func (w *World) explains(title string, ready *metav1.Condition, why string) erro
 	}
 	reasons := map[string][]string{
 		"its selector is invalid":     {propagationv1alpha1.ReasonClusterSelectorInvalid},
+		misplaced:                     {propagationv1alpha1.ReasonResourceScopeMismatch, propagationv1alpha1.ReasonForbidden},
+		unserved:                      {propagationv1alpha1.ReasonResourceKindNotFound, propagationv1alpha1.ReasonForbidden},
 		"its resource does not exist": {propagationv1alpha1.ReasonResourceNotFound, propagationv1alpha1.ReasonResourceKindNotFound, propagationv1alpha1.ReasonForbidden},
 	}[why]
 	if ready.Status != metav1.ConditionFalse || reasons != nil && !slices.Contains(reasons, ready.Reason) {

@@ -60,7 +60,7 @@ func afresh(t *testing.T, sketched *sketch) (painted *portrait) {
 
 // apply creates what is desired.
 func (w *World) apply(ctx context.Context, sketched *sketch) error {
-	w.users.grants = sketched.grants
+	w.users.grants, w.users.plural, w.users.scope = sketched.grants, sketched.plural, sketched.scope
 	if err := w.settle(ctx); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (w *World) apply(ctx context.Context, sketched *sketch) error {
 	if err := w.settle(ctx); err != nil { // Karmada learns what members serve
 		return err
 	}
-	for _, object := range sketched.objects() {
+	for _, object := range sketched.objects(w.users.widgetDefinition()) {
 		if err := w.plane.Create(ctx, object); err != nil {
 			return fmt.Errorf("creating what is desired: %w", err)
 		}
@@ -103,10 +103,10 @@ func (w *World) relabelled(ctx context.Context, name string, labels map[string]s
 }
 
 // objects are what is desired, in the order in which it can be created.
-func (s *sketch) objects() []client.Object {
+func (s *sketch) objects(definition client.Object) []client.Object {
 	created := []client.Object{}
 	if s.defined {
-		created = append(created, widgetDefinition())
+		created = append(created, definition)
 	}
 	for i := range len(resources) + len(roles) {
 		key := keyNamed(roles[max(0, i-len(resources))], "")

@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -232,6 +233,8 @@ type sketch struct {
 	grants  map[string]bool
 	// defined: the control plane serves Widgets.
 	defined bool
+	plural  string
+	scope   apiextensionsv1.ResourceScope
 	// served are the members that serve Widgets.
 	served  map[string]bool
 	strange map[string][]*unstructured.Unstructured
@@ -240,7 +243,8 @@ type sketch struct {
 // sketch returns what is desired now.
 func (w *World) sketch() *sketch {
 	s := &sketch{setup: w.choices.made[0], desired: w.truth.desired, grants: w.users.grants, served: map[string]bool{}, strange: map[string][]*unstructured.Unstructured{}}
-	definition := widgetDefinition()
+	s.plural, s.scope = w.users.plural, w.users.scope
+	definition := w.users.widgetDefinition()
 	s.defined = w.plane.Get(context.Background(), client.ObjectKeyFromObject(definition), definition) == nil
 	for _, name := range memberNames {
 		member := w.karmada.Member(name)

@@ -54,7 +54,7 @@ func (u *users) aReference(object cached.Object) propagationv1alpha1.ResourceRef
 
 // begin creates every resource, and objects for some of them.
 func (u *users) begin(ctx context.Context) error {
-	if err := u.w.plane.Create(ctx, widgetDefinition()); err != nil {
+	if err := u.w.plane.Create(ctx, u.widgetDefinition()); err != nil {
 		return fmt.Errorf("defining Widgets: %w", err)
 	}
 	for i := range len(resources) + len(roles) {

@@ -145,12 +145,12 @@ func (u *users) deleteResource(ctx context.Context) (string, error) {
 }
 
 // widgetDefinition defines the kind that comes and goes.
-func widgetDefinition() *apiextensionsv1.CustomResourceDefinition {
+func (u *users) widgetDefinition() *apiextensionsv1.CustomResourceDefinition {
 	unknown := true
-	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: widgetKind.Plural + "." + widgetKind.Group}}
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: u.plural + "." + widgetKind.Group}}
 	definition.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: widgetKind.Group, Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: widgetKind.Kind, ListKind: widgetKind.Kind + "List", Plural: widgetKind.Plural, Singular: "widget"},
+		Group: widgetKind.Group, Scope: u.scope,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: widgetKind.Kind, ListKind: widgetKind.Kind + "List", Plural: u.plural, Singular: "widget"},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 			Name: widgetKind.Version, Served: true, Storage: true,
 			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &unknown}},
@@ -160,11 +160,11 @@ func widgetDefinition() *apiextensionsv1.CustomResourceDefinition {
 }
 
 func (u *users) removeKind(ctx context.Context) (string, error) {
-	return "deletes the definition of Widgets, and all Widgets", u.w.plane.Delete(ctx, widgetDefinition()) //nolint:wrapcheck // act wraps it
+	return "deletes the definition of Widgets, and all Widgets", u.w.plane.Delete(ctx, u.widgetDefinition()) //nolint:wrapcheck // act wraps it
 }
 
 func (u *users) restoreKind(ctx context.Context) (string, error) {
-	if err := u.w.plane.Create(ctx, widgetDefinition()); err != nil {
+	if err := u.w.plane.Create(ctx, u.widgetDefinition()); err != nil || u.scope == apiextensionsv1.ClusterScoped {
 		return "defines Widgets", err //nolint:wrapcheck // act wraps it
 	}
 	object := named(resources[3], namespace)

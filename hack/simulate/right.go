@@ -114,6 +114,10 @@ func (w *World) wrongAsAWhole(object cached.Object, resource *unstructured.Unstr
 		return "its selector is invalid"
 	case !isPropagated(keyOfResource(object)), (object.GetNamespace() == "") != isClusterWide(keyOfResource(object)):
 		return "its resource is not for it"
+	case !w.isServed(keyOfResource(object)):
+		return unserved
+	case w.isMisplaced(keyOfResource(object)):
+		return misplaced
 	case w.isUnreadable(keyOfResource(object)):
 		return unreadable
 	case resource == nil:
@@ -143,10 +147,10 @@ func (w *World) isRowTold(ctx context.Context, object cached.Object, target prop
 	if w.isLost(row.Name, object) {
 		return nil
 	}
-	if row.Health != propagationv1alpha1.HealthHealthy {
-		return violated("not healthy in the end", "%s (%s), and health is %s", told, row.Message, row.Health)
-	}
 	key := keyOfResource(object)
+	if err := w.isHealthTold(told, row, key); err != nil {
+		return err
+	}
 	content := karmada.ContentHash(customized(resource, target, w.truth.policy()))
 	running, found := w.karmada.Member(row.Name).Runs(key.GroupVersionKind, key.Namespace, key.Name)
 	if !found || running.Content != content {

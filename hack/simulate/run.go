@@ -118,8 +118,10 @@ func (w *World) live(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.users.perform(ctx, (*users).unhinder); err != nil {
-		return err
+	for _, repair := range []operation{(*users).unhinder, (*users).restoreVersion, (*users).repairWorkloads} {
+		if err := w.users.perform(ctx, repair); err != nil {
+			return err
+		}
 	}
 	if err := w.settle(ctx); err != nil {
 		return err

@@ -64,8 +64,27 @@ func resourceOf(key karmada.Key) schema.GroupResource {
 	return schema.GroupResource{}
 }
 
-// hinder keeps the controller from reading a kind.
-func (u *users) hinder(context.Context) (string, error) {
+// hinder keeps the controller from reading a kind, and mostly changes a resource of this
+// kind then.
+func (u *users) hinder(ctx context.Context) (string, error) {
+	resource, what := u.breakKind()
+	for _, reference := range slices.Concat(resources, roles) {
+		object := named(reference, namespace)
+		if slices.Contains(roles, reference) {
+			object = named(reference, "")
+		}
+		if resourceOf(karmada.KeyOf(object)) != resource || u.w.choices.oneIn(4) {
+			continue
+		}
+		if err := u.changed(ctx, object, func() error { return u.filled(object) }); err != nil && !isRefusal(err) {
+			return what, err
+		}
+	}
+	return what, nil
+}
+
+// breakKind keeps the controller from reading a kind.
+func (u *users) breakKind() (schema.GroupResource, string) {
 	resource, chosen := oneOf(u.w.choices, readKinds), oneOf(u.w.choices, outages)
 	u.w.outages[resource] = &chosen
 	for _, stream := range u.w.server.Streams() {
@@ -74,9 +93,9 @@ func (u *users) hinder(context.Context) (string, error) {
 		}
 	}
 	if chosen.forbidden {
-		return fmt.Sprintf("forbids the controller to %v %s", chosen.verbs, resource), nil
+		return resource, fmt.Sprintf("forbids the controller to %v %s, and changes some", chosen.verbs, resource)
 	}
-	return fmt.Sprintf("breaks what the controller needs to %v %s", chosen.verbs, resource), nil
+	return resource, fmt.Sprintf("breaks what the controller needs to %v %s, and changes some", chosen.verbs, resource)
 }
 
 // unhinder lets the controller read all kinds again.
@@ -90,12 +109,16 @@ func (u *users) unhinder(context.Context) (string, error) {
 
 // refusal is what a request of the controller gets because of an outage; nil for none.
 func (w *World) refusal(call *apiserver.Call) apierrors.APIStatus {
-	broken := w.outages[call.GroupResource()]
+	resource := call.GroupResource()
+	if resource.Group == widgetKind.Group {
+		resource.Resource = widgetKind.Plural // it has several
+	}
+	broken := w.outages[resource]
 	switch {
 	case broken == nil || !isController(call.Client) || !slices.Contains(broken.verbs, call.Verb):
 		return nil
 	case broken.forbidden:
-		return apierrors.NewForbidden(call.GroupResource(), call.Name, errNoPermission)
+		return apierrors.NewForbidden(resource, call.Name, errNoPermission)
 	}
 	return apierrors.NewInternalError(errBroken)
 }

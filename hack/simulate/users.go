@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,10 +36,13 @@ type users struct {
 	// grants are the permissions of the service account: on clusters, and, under the
 	// empty name, to read.
 	grants map[string]bool
+	// plural and scope are what the definition of Widgets says.
+	plural string
+	scope  apiextensionsv1.ResourceScope
 }
 
 func newUsers(w *World) *users {
-	u := &users{w: w, grants: map[string]bool{"": true}}
+	u := &users{w: w, plural: widgetKind.Plural, scope: apiextensionsv1.NamespaceScoped, grants: map[string]bool{"": true}}
 	for _, name := range memberNames {
 		u.grants[name] = true
 	}
@@ -64,7 +68,7 @@ var (
 		{(*users).createOnMember, (*users).changeResolution}, {(*users).createOnMember, (*users).deleteOnMember, (*users).requestRetry}, {(*users).aggregate},
 		{(*users).deletePropagation}, {(*users).deleteResource}, {(*users).stripFinalizer}, {(*users).mistake},
 		{(*users).changeNamespace, (*users).changeNamespace},
-		{(*users).hinder, (*users).unhinder},
+		{(*users).redefine, (*users).changeVersion, (*users).changeVersion}, {(*users).breakWorkloads}, {(*users).hinder, (*users).unhinder},
 		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).serveOnMember},
 		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork}, {(*users).bind, (*users).unbind, (*users).deletePropagation},
 		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember},

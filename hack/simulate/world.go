@@ -44,6 +44,9 @@ const (
 	theUsers      = "users"
 	theKarmada    = "karmada"
 
+	// discoveryLag is how late discovery shows that a kind has changed.
+	discoveryLag = 800 * time.Millisecond
+
 	// agony is how long a replica that is killed may take to notice: its requests have
 	// failed, but its goroutines have to end before the bubble does.
 	agony = time.Minute
@@ -69,6 +72,8 @@ type World struct {
 	users *users
 	truth *truth
 
+	// broken are the members on which no Pods become available.
+	broken map[string]bool
 	// outages are what the controller cannot do with kinds.
 	outages map[schema.GroupResource]*outage
 
@@ -95,7 +100,7 @@ type World struct {
 
 // newWorld returns a World in which all clusters have joined.
 func newWorld(ctx context.Context, choices *choices) (*World, error) {
-	w := &World{choices: choices, habits: chooseHabits(choices), began: time.Now(), revisions: map[string]int64{}, busy: map[string]bool{}, outages: map[schema.GroupResource]*outage{}}
+	w := &World{choices: choices, habits: chooseHabits(choices), began: time.Now(), revisions: map[string]int64{}, busy: map[string]bool{}, broken: map[string]bool{}, outages: map[schema.GroupResource]*outage{}}
 	crds, err := apis.CRDs()
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it says what it did
@@ -106,7 +111,7 @@ func newWorld(ctx context.Context, choices *choices) (*World, error) {
 	}
 	works := 0
 	w.server, err = apiserver.New(apiserver.Options{
-		Now: time.Now, Scheme: scheme, CRDs: crds, Kinds: append(apiserver.BuiltinKinds(), w.karmadaKinds()...),
+		Now: time.Now, DiscoveryLag: discoveryLag, Scheme: scheme, CRDs: crds, Kinds: append(apiserver.BuiltinKinds(), w.karmadaKinds()...),
 		Mutate: func(write apiserver.Write) error { return w.admitWork(write, &works) },
 	})
 	if err != nil {

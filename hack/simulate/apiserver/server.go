@@ -95,6 +95,7 @@ func New(options Options) (*Server, error) {
 			return nil, fmt.Errorf("installing the CustomResourceDefinition %s: %w", crd.Name, err)
 		}
 	}
+	s.published = nil // nobody saw what was there before
 	s.publish()
 	return s, nil
 }
