@@ -366,13 +366,18 @@ func (r *Requirements) Fares(who Requirer, key types.NamespacedName, targeted ma
 	if !known.stale && known.generation == known.object.Generation && len(r.required[who].Clusters) == len(targeted) {
 		return "", ""
 	}
-	// The report may cover fewer clusters than there are now.
+	// The report may cover fewer clusters than there are now. The first of these is named:
+	// the same state always gives the same message.
+	missing := ""
 	for cluster := range targeted {
-		if !known.covers(cluster) {
-			return propagationv1alpha1.ReasonApplying, cluster + ": it has not been looked at there yet"
+		if (missing == "" || cluster < missing) && !known.covers(cluster) {
+			missing = cluster
 		}
 	}
-	return "", ""
+	if missing == "" {
+		return "", ""
+	}
+	return propagationv1alpha1.ReasonApplying, missing + ": it has not been looked at there yet"
 }
 
 func (d *dependency) covers(cluster string) bool {

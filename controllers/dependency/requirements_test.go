@@ -393,6 +393,20 @@ func TestADependencyIsInPlaceOnEveryCluster(t *testing.T) {
 	}
 }
 
+// TestSameStateSameMessage: a message that changes by itself is a status that is written
+// again and again.
+func TestSameStateSameMessage(t *testing.T) {
+	required := NewRequirements()
+	required.Set(first, Requirement{Dependencies: []types.NamespacedName{settingsKey}, Clusters: map[string]bool{"a": false}})
+	required.Object(settingsKey)
+	required.Report(settingsKey, &propagationv1alpha1.PropagationStatus{ObservedGeneration: ptr.To(int64(1))}, nil)
+	for range 50 {
+		if _, got := required.Fares(first, settingsKey, map[string]bool{"a": true, "b": true, "c": true, "d": true}); got != "b: it has not been looked at there yet" {
+			t.Fatalf("the message is %q", got)
+		}
+	}
+}
+
 // TestOddDependenciesAreReported: an interpreter may report references that nothing can
 // have, and the status with them must still be one that the API server accepts.
 func TestOddDependenciesAreReported(t *testing.T) {
