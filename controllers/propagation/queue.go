@@ -141,10 +141,11 @@ func (q *fairQueue) add(request reconcile.Request, priority int, after time.Dura
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, queued := q.places[request]
+	comes := queued || q.busy[request] != nil
 	waiting := q.later[request]
 	switch {
 	case q.ending:
-	case after <= 0 || queued:
+	case after <= 0 || comes:
 		if waiting != nil {
 			waiting.timer.Stop()
 			delete(q.later, request)

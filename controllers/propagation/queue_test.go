@@ -231,6 +231,19 @@ func TestLaterRequestsMerge(t *testing.T) {
 	}
 }
 
+// A request that comes again as soon as it is done does not come once more later.
+func TestLaterRequestMergesWithTheNext(t *testing.T) {
+	queue := newTestQueue(t)
+	queue.Add(requestOf("shop", 1))
+	request, _ := queue.Get()
+	queue.Add(request)
+	queue.AddAfter(request, time.Hour)
+	queue.Done(request)
+	if len(queue.places) != 1 || len(queue.later) > 0 {
+		t.Errorf("%d requests come next and %d later", len(queue.places), len(queue.later))
+	}
+}
+
 // After the shutdown, nothing waits for its time.
 func TestLaterRequestsEndWithTheQueue(t *testing.T) {
 	queue := newTestQueue(t)
