@@ -65,6 +65,8 @@ type plane struct {
 	client.Client
 	t      *testing.T
 	config *rest.Config
+	// onConfirm, if not nil, is called with each Work that was confirmed.
+	onConfirm func(*workv1alpha1.Work)
 }
 
 // controllerRole names the role with the controller's permissions for what it
@@ -72,6 +74,13 @@ type plane struct {
 const controllerRole = "propagated"
 
 func newPlane(t *testing.T) *plane {
+	t.Helper()
+	return newPlaneBehind(t, func(*plane, *rest.Config) {})
+}
+
+// newPlaneBehind is newPlane with a function that may change the plane and the
+// configuration of the controller before it starts.
+func newPlaneBehind(t *testing.T, change func(*plane, *rest.Config)) *plane {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS must name the directory with kube-apiserver and etcd: run make test-integration, which builds them")
@@ -81,20 +90,7 @@ func newPlane(t *testing.T) *plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, karmada := range []struct {
-		version schema.GroupVersion
-		kind    string
-		scope   apiextensionsv1.ResourceScope
-	}{
-		{schema.GroupVersion(workv1alpha1.GroupVersion), "Work", apiextensionsv1.NamespaceScoped},
-		{schema.GroupVersion(clusterv1alpha1.GroupVersion), "Cluster", apiextensionsv1.ClusterScoped},
-		{schema.GroupVersion(policyv1alpha1.GroupVersion), "OverridePolicy", apiextensionsv1.NamespaceScoped},
-		{schema.GroupVersion(policyv1alpha1.GroupVersion), "ClusterOverridePolicy", apiextensionsv1.ClusterScoped},
-		{schema.GroupVersion(configv1alpha1.GroupVersion), "ResourceInterpreterCustomization", apiextensionsv1.ClusterScoped},
-		{schema.GroupVersion(configv1alpha1.GroupVersion), "ResourceInterpreterWebhookConfiguration", apiextensionsv1.ClusterScoped},
-	} {
-		crds = append(crds, crdOf(karmada.version, karmada.kind, karmada.scope))
-	}
+	crds = append(crds, karmadaKinds()...)
 	environment := &envtest.Environment{CRDs: crds}
 	config, err := environment.Start()
 	if err != nil {
@@ -114,8 +110,29 @@ func newPlane(t *testing.T) *plane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.runController(user.Config())
+	config = user.Config()
+	change(p, config)
+	p.runController(config)
 	return p
+}
+
+// karmadaKinds are the kinds of Karmada that the controller reads or writes.
+func karmadaKinds() (crds []*apiextensionsv1.CustomResourceDefinition) {
+	for _, karmada := range []struct {
+		version schema.GroupVersion
+		kind    string
+		scope   apiextensionsv1.ResourceScope
+	}{
+		{schema.GroupVersion(workv1alpha1.GroupVersion), "Work", apiextensionsv1.NamespaceScoped},
+		{schema.GroupVersion(clusterv1alpha1.GroupVersion), "Cluster", apiextensionsv1.ClusterScoped},
+		{schema.GroupVersion(policyv1alpha1.GroupVersion), "OverridePolicy", apiextensionsv1.NamespaceScoped},
+		{schema.GroupVersion(policyv1alpha1.GroupVersion), "ClusterOverridePolicy", apiextensionsv1.ClusterScoped},
+		{schema.GroupVersion(configv1alpha1.GroupVersion), "ResourceInterpreterCustomization", apiextensionsv1.ClusterScoped},
+		{schema.GroupVersion(configv1alpha1.GroupVersion), "ResourceInterpreterWebhookConfiguration", apiextensionsv1.ClusterScoped},
+	} {
+		crds = append(crds, crdOf(karmada.version, karmada.kind, karmada.scope))
+	}
+	return crds
 }
 
 func integrationScheme(t *testing.T) *runtime.Scheme {
@@ -244,7 +261,9 @@ func (p *plane) confirm(ctx context.Context, work *workv1alpha1.Work) {
 	}
 	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Health: workv1alpha1.ResourceHealthy}}
 	// After a conflict, the next poll tries again.
-	_ = p.Status().Update(ctx, work)
+	if err := p.Status().Update(ctx, work); err == nil && p.onConfirm != nil {
+		p.onConfirm(work)
+	}
 }
 
 // has creates an object.
