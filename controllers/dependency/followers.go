@@ -83,6 +83,17 @@ func OutOfReach(owner render.Owner, dependency configv1alpha1.DependentObjectRef
 	}
 }
 
+// notChecked is the message about a dependency that this process has not looked at.
+const notChecked = "not checked yet"
+
+// Unchecked reports whether this process has not looked at some dependency yet, of those
+// that a status lists.
+func Unchecked(status *propagationv1alpha1.Dependencies) bool {
+	return status != nil && slices.ContainsFunc(status.Unready, func(unready propagationv1alpha1.UnreadyDependency) bool {
+		return unready.Reason == propagationv1alpha1.ReasonApplying && unready.Message == notChecked
+	})
+}
+
 // Faring is the state of the dependencies of an object on its clusters; nil if it
 // has none.
 func (r *Requirements) Faring(observed *decide.Observed) *propagationv1alpha1.Dependencies {

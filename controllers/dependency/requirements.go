@@ -356,7 +356,7 @@ func (r *Requirements) Fares(who Requirer, key types.NamespacedName, targeted ma
 	defer r.mu.Unlock()
 	known := r.Dependencies[key]
 	if known == nil || known.generation == 0 {
-		return propagationv1alpha1.ReasonApplying, "not checked yet"
+		return propagationv1alpha1.ReasonApplying, notChecked
 	}
 	for i := range known.troubles {
 		if trouble := &known.troubles[i]; targeted[trouble.cluster] {

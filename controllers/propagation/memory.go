@@ -93,6 +93,9 @@ type memory struct {
 	// statusWritten is when the status was last written, or when a first status was
 	// held back; the zero time for never.
 	statusWritten time.Time
+	// awaited is when a status was first held back until the dependencies are checked; the
+	// zero time for never.
+	awaited time.Time
 	// aggregation is what was last aggregated onto the resource.
 	aggregation aggregation
 

@@ -36,6 +36,7 @@ import (
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
 )
 
@@ -105,6 +106,8 @@ func (r *Reconciler) holdStatus(object cached.Object, plan *decide.Plan, status 
 		if len(plan.Writes) > 0 && remembered.statusWritten.IsZero() {
 			remembered.statusWritten = r.Clock.Now()
 		}
+	} else if hold := r.awaitDependencies(object.GetStatus(), status, remembered); hold > 0 {
+		return hold
 	} else if isUrgent(object.GetStatus(), status) {
 		return 0
 	}
@@ -116,6 +119,28 @@ func (r *Reconciler) holdStatus(object cached.Object, plan *decide.Plan, status 
 		interval = detailInterval
 	}
 	return max(0, interval-r.Clock.Since(remembered.statusWritten))
+}
+
+// dependencyPatience is how long a new process looks at dependencies before a status says
+// that it has not.
+const dependencyPatience = 5 * time.Second
+
+// awaitDependencies returns how long to hold back a status that differs from the one that
+// an earlier process wrote only because this process has not looked at the dependencies
+// yet. Each start would otherwise cost two writes per object with dependencies.
+func (r *Reconciler) awaitDependencies(before, after *propagationv1alpha1.PropagationStatus, remembered *memory) time.Duration {
+	if before.Dependencies == nil || !dependency.Unchecked(after.Dependencies) {
+		return 0
+	}
+	same := after.DeepCopy()
+	same.Dependencies, same.Conditions = before.Dependencies, before.Conditions
+	if !equality.Semantic.DeepEqual(before, same) {
+		return 0
+	}
+	if remembered.awaited.IsZero() {
+		remembered.awaited = r.Clock.Now()
+	}
+	return max(0, dependencyPatience-r.Clock.Since(remembered.awaited))
 }
 
 // withoutDetail returns a copy without the reasons why clusters report the resource

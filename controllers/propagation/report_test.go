@@ -33,6 +33,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
 	"github.com/karmada-direct/karmada-direct/controllers/legible/legibletest"
 )
@@ -262,4 +263,42 @@ func TestEventsAreLegible(t *testing.T) {
 	b.Recorder = recorder
 	b.event(b.propagation(t), "Reason", "\x1b[31m"+strings.Repeat("long\n", 1000))
 	legibletest.Check(t, "Event", strings.TrimPrefix(<-recorder.Events, "Warning Reason "), legible.MaxNote)
+}
+
+// TestNewProcessAwaitsDependencies: a status that was written before the process started
+// stays until the dependencies are checked, or for a while, unless anything else changes.
+func TestNewProcessAwaitsDependencies(t *testing.T) {
+	ticking := clocktesting.NewFakePassiveClock(now)
+	statusWith := func(ready metav1.ConditionStatus, dependencies *propagationv1alpha1.Dependencies) *propagationv1alpha1.PropagationStatus {
+		return &propagationv1alpha1.PropagationStatus{
+			ObservedGeneration: ptr.To[int64](1), Dependencies: dependencies,
+			Conditions: []metav1.Condition{{Type: propagationv1alpha1.ConditionReady, Status: ready}},
+		}
+	}
+	unready := []propagationv1alpha1.UnreadyDependency{{APIVersion: "v1", Kind: "Secret", Name: "key", Reason: propagationv1alpha1.ReasonApplying, Message: "not checked yet"}}
+	before := statusWith(metav1.ConditionTrue, &propagationv1alpha1.Dependencies{Total: ptr.To[int32](1), Ready: ptr.To[int32](1)})
+	unchecked := statusWith(metav1.ConditionFalse, &propagationv1alpha1.Dependencies{Total: ptr.To[int32](1), Ready: ptr.To[int32](0), Unready: unready})
+	failed := unchecked.DeepCopy()
+	failed.Dependencies.Unready[0].Message = "member1: it is held by a policy"
+	changed := unchecked.DeepCopy()
+	changed.Clusters = []propagationv1alpha1.ClusterStatus{{Name: "member1"}}
+	r := &Reconciler{Clock: ticking}
+	object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Name}, Status: *before}
+	for _, tc := range []struct {
+		what  string
+		after *propagationv1alpha1.PropagationStatus
+		later time.Duration
+		want  time.Duration
+	}{
+		{"not checked yet", unchecked, 0, dependencyPatience},
+		{"checked, and not in place", failed, 0, 0},
+		{"a row has changed, too", changed, 0, 0},
+		{"not checked a second later", unchecked, time.Second, dependencyPatience - time.Second},
+		{"never checked", unchecked, dependencyPatience, 0},
+	} {
+		ticking.SetTime(ticking.Now().Add(tc.later))
+		if got := r.holdStatus(object, &decide.Plan{}, tc.after); got != tc.want {
+			t.Errorf("%s: held back for %v, not %v", tc.what, got, tc.want)
+		}
+	}
 }
