@@ -58,6 +58,10 @@ type Observed struct {
 	Terms map[string]Terms
 	// Kept are the clusters that a dependency no longer targets, but where it stays.
 	Kept map[string]struct{}
+	// MayBeNeeded reports whether somebody may need the object on a cluster, although this
+	// is not known yet; nil if all is known. RetainPoll is when to look again then.
+	MayBeNeeded func(cluster string) bool
+	RetainPoll  time.Duration
 
 	Resource Resource
 	// Dependencies is the state of the dependencies of the resource.

@@ -94,7 +94,10 @@ func NewPlan(observed *Observed) *Plan {
 		}
 	}
 	for _, key := range observed.surplus() {
-		if mayGo(observed, plan, key) {
+		switch {
+		case observed.MayBeNeeded != nil && observed.MayBeNeeded(render.ClusterOf(key.Namespace)):
+			plan.wait(observed.RetainPoll)
+		case mayGo(observed, plan, key):
 			planRemoval(observed, plan, key)
 		}
 	}

@@ -42,6 +42,9 @@ type Object struct {
 	Terms map[string]decide.Terms
 	// Kept are clusters that may no longer be named, but where it stays.
 	Kept map[string]struct{}
+	// MayBeRequired reports whether other objects, whose dependencies are not known, may
+	// require it on a cluster, too; nil if there are none.
+	MayBeRequired func(cluster string) bool
 }
 
 // NewObject returns the object of a dependency, without any clusters.

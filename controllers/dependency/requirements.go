@@ -155,6 +155,26 @@ func (r *Requirements) IsUnknown(key types.NamespacedName) bool {
 	return len(r.unknown[key.Namespace]) > 0 || len(r.unknown[""]) > 0
 }
 
+// MayBeRequired returns a function that reports whether an object whose dependencies are not
+// known may require a dependency on a cluster; nil if there is no such object.
+func (r *Requirements) MayBeRequired(key types.NamespacedName) func(cluster string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.unknown[key.Namespace]) == 0 && len(r.unknown[""]) == 0 {
+		return nil
+	}
+	everywhere, clusters := false, map[string]bool{}
+	for _, namespace := range []string{key.Namespace, ""} {
+		for who := range r.unknown[namespace] {
+			everywhere = everywhere || r.required[who].Clusters == nil
+			for cluster := range r.required[who].Clusters {
+				clusters[cluster] = true
+			}
+		}
+	}
+	return func(cluster string) bool { return everywhere || clusters[cluster] }
+}
+
 // Set replaces what follows an object, and wakes everything affected.
 func (r *Requirements) Set(who Requirer, now Requirement) {
 	r.mu.Lock()

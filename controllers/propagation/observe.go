@@ -58,6 +58,7 @@ func (r *Reconciler) begin(object cached.Object) *decide.Observed {
 	}
 	if dependency, ok := object.(*dependency.Object); ok {
 		observed.Terms, observed.Kept = dependency.Terms, dependency.Kept
+		observed.MayBeNeeded, observed.RetainPoll = dependency.MayBeRequired, requirementPoll
 	}
 	return observed
 }

@@ -189,14 +189,17 @@ func (o objects) publish(ctx context.Context, object cached.Object, observed *de
 type dependencies struct{ r *Reconciler }
 
 // get returns nil if no object requires the dependency. Its Works are then removed,
-// but not before the dependencies of every object that could require it are known.
+// but not before the dependencies of every object that could require it are known. The
+// same is true of Works for clusters on which nobody is known to require it.
 func (d dependencies) get(ctx context.Context, key types.NamespacedName) (cached.Object, error) {
+	unknown, err := d.r.unknownRequirements(ctx, key)
+	mayBeRequired := d.r.requirements.MayBeRequired(key)
 	if object := d.r.requirements.Object(key); object != nil {
+		object.MayBeRequired = mayBeRequired
 		d.r.vanished.Delete(key)
-		return object, nil
+		return object, err
 	}
 	d.r.bury(key)
-	unknown, err := d.r.unknownRequirements(ctx, key)
 	if _, witnessed := d.r.vanished.Load(key); err == nil && !unknown && !witnessed {
 		d.r.vanished.Store(key, d.r.Clock.Now())
 	}

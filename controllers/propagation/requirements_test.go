@@ -20,15 +20,19 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -215,4 +219,50 @@ func TestRequirementsAreUnknownAtFirst(t *testing.T) {
 	}
 	b.settle(t)
 	expect(true)
+}
+
+// TestNothingLeavesBeforeAllRequirementsAreKnown: a new process learns from one object that
+// it requires a dependency on one cluster. Another object, which the process has not seen
+// yet, may require it elsewhere.
+func TestNothingLeavesBeforeAllRequirementsAreKnown(t *testing.T) {
+	b := newBench(t, memberCluster("member1"), memberCluster("member2"), webDeployment(), followed())
+	b.Kind = render.DependencyKind
+	key := types.NamespacedName{Namespace: "shop", Name: "apps/v1/Deployment/web"}
+	name := render.WorkKey("member1", "Deployment", "shop", "web").Name
+	unseen := dependency.Requirer{Kind: "DirectPropagation", Key: client.ObjectKeyFromObject(followed())}
+	needs := func(clusters ...string) dependency.Requirement {
+		needed := dependency.Requirement{Dependencies: []types.NamespacedName{key}, Clusters: map[string]bool{}}
+		for _, cluster := range clusters {
+			needed.Clusters[cluster] = false
+		}
+		return needed
+	}
+	look := func(want ...string) ctrl.Result {
+		t.Helper()
+		b.writes = nil
+		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(b.writes)
+		if diff := cmp.Diff(want, b.writes, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		return result
+	}
+	b.requirements.Set(oneObject, needs("member1"))
+	b.requirements.Set(unseen, needs("member2"))
+	look("create Work karmada-es-member1/"+name, "create Work karmada-es-member2/"+name)
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)) // Karmada has seen its Works
+
+	b.requirements = dependency.NewRequirements()
+	b.requirements.Set(oneObject, needs("member1"))
+	if result := look(); result.RequeueAfter == 0 || result.RequeueAfter > requirementPoll {
+		t.Errorf("looks again in %v", result.RequeueAfter)
+	}
+	// Its resource cannot be read, but it names no other cluster than member1.
+	elsewhere := needs("member1")
+	elsewhere.Dependencies, elsewhere.Unknown = nil, true
+	b.requirements.Set(unseen, elsewhere)
+	look("delete Work karmada-es-member2/" + name)
 }
