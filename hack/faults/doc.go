@@ -34,6 +34,7 @@ limitations under the License.
 //	pairs_test.go      users that change everything meanwhile, and what they want
 //	truth_test.go      compares what rows say with what members have run
 //	wal_test.go        damages the log of etcd
+//	network_test.go    puts links between components
 //	kinds_test.go      installs kinds for a test
 //	figures_test.go    measurements, and the pages made from them
 //	agents/            simulates the agents of many clusters
