@@ -44,6 +44,7 @@ type Audit struct {
 	mu     sync.Mutex
 	writes []Write
 	trap   *Trap
+	gate   http.HandlerFunc
 }
 
 // Trap fires at the n-th write.
@@ -113,8 +114,19 @@ var verbs = map[string]string{
 	http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
+// Gate sets a function that sees each request, watches included, before it is
+// forwarded. A request that the function responds to itself is neither forwarded nor
+// recorded. Set it before the controller starts.
+func (a *Audit) Gate(gate http.HandlerFunc) { a.gate = gate }
+
 // ServeHTTP forwards a request and records it if it is a write.
 func (a *Audit) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	if a.gate != nil {
+		gated := &gated{ResponseWriter: response}
+		if a.gate(gated, request); gated.responded {
+			return
+		}
+	}
 	verb, isWrite := verbs[request.Method]
 	if !isWrite {
 		a.upstream.ServeHTTP(response, request)
@@ -214,6 +226,18 @@ func (r *recorder) WriteHeader(status int) {
 
 // Unwrap lets the reverse proxy flush.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// gated notices a response of the gate.
+type gated struct {
+	http.ResponseWriter
+	responded bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (g *gated) WriteHeader(status int) {
+	g.responded = true
+	g.ResponseWriter.WriteHeader(status)
+}
 
 // nowhere discards the response.
 type nowhere struct{ header http.Header }
