@@ -110,7 +110,7 @@ func (g *gathered) write() error {
 	})
 	current.Figures = append(current.Figures, g.all...)
 	slices.SortStableFunc(current.Figures, func(a, b figure) int { return cmp.Compare(root(a.Test), root(b.Test)) })
-	current.Machine, current.Versions, current.Command = machine(), versions(), "FAULTS_WRITE_DOCS=1 make faults"
+	current.Machine, current.Versions, current.Command = thisMachine(), versions(), "FAULTS_WRITE_DOCS=1 make faults"
 	if content, err = json.MarshalIndent(current, "", "  "); err != nil {
 		return fmt.Errorf("encoding the measurements: %w", err)
 	}
@@ -157,7 +157,7 @@ func cell(text string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(text)
 }
 
-func machine() string {
+func thisMachine() string {
 	return fmt.Sprintf("Machine: %d cores, %s/%s, shared with other work during the measurements", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 }
 
