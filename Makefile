@@ -46,7 +46,7 @@ fmt: ## Format the Go code and sort the imports of every module.
 
 .PHONY: vet
 vet: ## Run go vet, including test files with build tags.
-	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,faults,mutants ./...
+	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,faults,soak,mutants ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint on every module.
@@ -145,6 +145,16 @@ fuzz: ## Run all fuzz targets one after another, for example: make fuzz FUZZTIME
 .PHONY: faults
 faults: ## Run the fault tests, which take long: stopped members and controllers, leaving clusters, bursts of changes.
 	go test -tags faults -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/faults
+
+# How long the soak test runs, and how much time its users let pass between two
+# operations.
+DURATION ?= 1h
+PACE ?= 2s
+
+.PHONY: soak
+soak: ## Let random users and failing members keep the controller busy, and plot what it needs: make soak DURATION=1h
+	SOAK_DURATION=$(DURATION) SOAK_PACE=$(PACE) go test -tags soak -run '^TestSoak$$' -count 1 -timeout 24h -v $(TESTFLAGS) ./hack/soak
+	go -C hack/tools run ./plot ../../docs/reliability
 
 # Additional flags, for example: make bench BENCHFLAGS='-case a,f'
 BENCHFLAGS ?=

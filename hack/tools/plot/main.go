@@ -14,8 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command plot draws the results of hack/bench. It reads results.json in a folder
-// and writes throughput.svg and growth.svg next to it.
+// Command plot draws the results of hack/bench and hack/soak. It reads results.json in
+// a folder and writes throughput.svg and growth.svg next to it, or reads soak.csv and
+// writes soak.svg.
 package main
 
 import (
@@ -58,6 +59,9 @@ func main() {
 }
 
 func run(folder string) error {
+	if samples := filepath.Join(folder, "soak.csv"); exists(samples) {
+		return soak(samples, filepath.Join(folder, "soak.svg"))
+	}
 	raw, err := os.ReadFile(filepath.Join(folder, "results.json"))
 	if err != nil {
 		return fmt.Errorf("reading the results: %w", err)
