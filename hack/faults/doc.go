@@ -23,6 +23,8 @@ limitations under the License.
 //	go test -tags faults -v -run Outage ./hack/faults      # one test
 //	FAULTS_WRITE_DOCS=1 make faults                        # also write the results into docs/
 //	FAULTS_KEEP=1 make faults                              # keep the fleet
+//	FAULTS_PREVIOUS=v0.1.0 make faults                     # upgrade from this commit or built controller, and back
+//	FAULTS_OVERLOAD_WORKS=20000 make faults                # with as many Works in TestOverload
 //	FAULTS_SEED=7 make faults                              # with the random numbers of an earlier run
 //
 // The fleet, the controller process and the vocabulary of the tests come from
@@ -36,6 +38,8 @@ limitations under the License.
 //	wal_test.go        damages the log of etcd
 //	network_test.go    puts links between components
 //	kinds_test.go      installs kinds for a test
+//	bottleneck_test.go limits the requests of a controller
+//	standards_test.go  objects that set the fields of the API and do not change
 //	figures_test.go    measurements, and the pages made from them
 //	agents/            simulates the agents of many clusters
 //
