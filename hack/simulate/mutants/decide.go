@@ -158,7 +158,7 @@ var inPlans = []Mutant{
 	},
 	{
 		Name: "a Work is removed before the one that replaces it is written",
-		Edits: one("propagation/apply.go", "Reconciler.apply",
+		Edits: one("propagation/apply.go", "Reconciler.carryOut",
 			`if result.Unwritten[removal.Cluster] {`, `if false {`),
 	},
 	{

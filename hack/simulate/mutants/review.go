@@ -64,7 +64,7 @@ var reviewed = []Mutant{
 	},
 	{
 		Name: "a write that is refused for one cluster holds up the removals on all",
-		Edits: one("propagation/apply.go", "Reconciler.apply",
+		Edits: one("propagation/apply.go", "Reconciler.carryOut",
 			`if result.Unwritten[removal.Cluster] {`, `if len(result.Unwritten) > 0 {`),
 	},
 	{
