@@ -23,6 +23,8 @@ var (
 	errBroken   = errors.New("something went wrong")
 	// errNoPermission is why the controller may not read a kind.
 	errNoPermission = errors.New("nobody has granted it")
+	// errDenied is what a webhook of the users says.
+	errDenied = errors.New("the policy of the company denies it")
 	// errNoWebhook is what writers of Works get while Karmada's webhook does not answer.
 	errNoWebhook = errors.New(`failed calling webhook "work.karmada.io": connection refused`)
 )

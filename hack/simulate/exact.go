@@ -196,7 +196,7 @@ func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 	for _, target := range w.truth.desired.targets(object) {
 		cluster := &clusterv1alpha1.Cluster{}
 		if err := w.plane.Get(ctx, client.ObjectKey{Name: target.Name}, cluster); err != nil || cluster.DeletionTimestamp != nil ||
-			w.isWithoutSpace(ctx, target.Name) || w.isHeldByOthers(object, target.Name, resource) || !isRenderable(target, key) || !w.mayGet(object, target.Name) {
+			w.isWithoutSpace(ctx, target.Name) || w.users.refused[target.Name] || w.isHeldByOthers(object, target.Name, resource) || !isRenderable(target, key) || !w.mayGet(object, target.Name) {
 			continue
 		}
 		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]

@@ -19,6 +19,7 @@ package simulate
 import (
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,6 +78,9 @@ func (t *truth) wroteWork(write apiserver.Write) {
 		return
 	}
 	work := into(write.After, &workv1alpha1.Work{})
+	if held == nil && isController(write.Client) {
+		t.checkNew(key)
+	}
 	if held == nil || held.work.UID != work.UID {
 		held = &holding{work: work}
 		t.works[key] = held
@@ -105,6 +109,19 @@ func (t *truth) checkHolder(write apiserver.Write, held *holding) {
 	}
 	if before != after && t.wanted[held.where][before] && t.isSettled(held.where) && !held.edited {
 		t.violated("Work taken away", "Work %s was %s's, who still wants it, and now is %s's", nameOf(work), before, after)
+	}
+}
+
+// checkNew checks that a Work is not created for a cluster that everybody has known to leave
+// for a while: as long as it has Works, it cannot.
+func (t *truth) checkNew(key types.NamespacedName) {
+	const known = 30 * time.Second
+	cluster := render.ClusterOf(key.Namespace)
+	if _, registered := t.desired.clusters[cluster]; registered || t.quietSince.IsZero() {
+		return
+	}
+	if time.Since(t.quietSince) > known && time.Since(t.leaving[cluster]) > known {
+		t.violated("a leaving cluster is kept", "Work %s is created although the cluster leaves", key)
 	}
 }
 

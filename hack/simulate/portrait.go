@@ -122,7 +122,7 @@ func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	broken := target.Overriders != nil && len(target.Overriders.Plaintext) > 0 || target.Replicas != nil && key.Kind != "Deployment"
 	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
 	foreign := held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
-	return broken || foreign || isClaimed(w.truth.desired.latest(key)) || len(w.truth.wanted[where]) != 1 || w.truth.desired.clusters[cluster] == nil ||
+	return broken || foreign || w.users.refused[cluster] || isClaimed(w.truth.desired.latest(key)) || len(w.truth.wanted[where]) != 1 || w.truth.desired.clusters[cluster] == nil ||
 		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || w.isLost(cluster, object) ||
 		(held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
 }

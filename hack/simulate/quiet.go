@@ -53,6 +53,8 @@ func (w *World) pause(ctx context.Context) error {
 	w.tell("calm begins")
 	w.mend()
 	clear(w.truth.attempts)
+	w.truth.quietSince = time.Now()
+	defer func() { w.truth.quietSince = time.Time{} }()
 	changes, since, began := w.truth.changes, time.Now(), time.Now()
 	for time.Since(since) < silence && (time.Since(since) < content || !w.isContent()) {
 		w.steps++

@@ -70,7 +70,7 @@ func (w *World) isStuck(object cached.Object) bool {
 		cluster := &clusterv1alpha1.Cluster{}
 		if held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) &&
 			w.plane.Get(context.Background(), client.ObjectKey{Name: held.where.member}, cluster) == nil &&
-			(cluster.DeletionTimestamp != nil || !util.IsClusterReady(&cluster.Status)) {
+			(cluster.DeletionTimestamp != nil || w.users.refused[held.where.member] || !util.IsClusterReady(&cluster.Status)) {
 			return true
 		}
 	}
@@ -182,6 +182,8 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 		return w.isWithoutSpace(ctx, row.Name)
 	case propagationv1alpha1.ReasonClusterNotFound, propagationv1alpha1.ReasonClusterTerminating, propagationv1alpha1.ReasonClusterNotReady:
 		return !w.isReady(ctx, row.Name)
+	case propagationv1alpha1.ReasonWriteFailed:
+		return w.users.refused[row.Name]
 	case propagationv1alpha1.ReasonSuspended:
 		return isSuspended(spec, row.Name)
 	case propagationv1alpha1.ReasonConflict:
@@ -271,7 +273,7 @@ func (w *World) awaits(owner, member string) bool {
 func (w *World) hasOwners() error {
 	for key, held := range w.truth.works {
 		owner := ownerOf(held.work)
-		if !isOurs(held.work) || held.work.DeletionTimestamp != nil || w.truth.wanted[held.where][owner] {
+		if !isOurs(held.work) || held.work.DeletionTimestamp != nil || w.truth.wanted[held.where][owner] || w.users.refused[held.where.member] {
 			continue
 		}
 		// Nobody knows of an object that ended without its finalizer while the controller

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,6 +86,10 @@ type truth struct {
 	// attempts counts, by Work, the new attempts that the controller has asked for since all
 	// began to become quiet.
 	attempts map[types.NamespacedName]int
+	// quietSince is since when nobody fails or changes anything; the zero time while somebody
+	// may. leaving is since when a cluster is being unregistered.
+	quietSince time.Time
+	leaving    map[string]time.Time
 	// violations are what must not happen and did.
 	violations []*violation
 }
@@ -96,7 +101,7 @@ func newTruth(w *World) *truth {
 	return &truth{
 		w: w, desired: newDesire(), contents: map[string]string{}, ran: map[place][]sight{}, looked: map[string]int64{}, seen: map[string]int{},
 		works: map[types.NamespacedName]*holding{}, ended: map[types.NamespacedName]*holding{}, sent: map[types.NamespacedName][]sight{},
-		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]bool{}, attempts: map[types.NamespacedName]int{}, kept: map[place]bool{}, proven: map[string]bool{},
+		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]bool{}, attempts: map[types.NamespacedName]int{}, leaving: map[string]time.Time{}, kept: map[place]bool{}, proven: map[string]bool{},
 	}
 }
 
@@ -220,6 +225,9 @@ func preserves(object cached.Object) bool {
 // along.
 func (t *truth) wroteCluster(write apiserver.Write) {
 	if write.After == nil || write.After.GetDeletionTimestamp() != nil {
+		if _, known := t.desired.clusters[write.Name]; known {
+			t.leaving[write.Name] = time.Now()
+		}
 		delete(t.desired.clusters, write.Name)
 		for where := range t.wanted {
 			if where.member == write.Name {

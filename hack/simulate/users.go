@@ -39,10 +39,12 @@ type users struct {
 	// plural and scope are what the definition of Widgets says.
 	plural string
 	scope  apiextensionsv1.ResourceScope
+	// refused are the clusters for which a webhook refuses all that the controller writes.
+	refused map[string]bool
 }
 
 func newUsers(w *World) *users {
-	u := &users{w: w, plural: widgetKind.Plural, scope: apiextensionsv1.NamespaceScoped, grants: map[string]bool{"": true}}
+	u := &users{w: w, plural: widgetKind.Plural, scope: apiextensionsv1.NamespaceScoped, grants: map[string]bool{"": true}, refused: map[string]bool{}}
 	for _, name := range memberNames {
 		u.grants[name] = true
 	}
@@ -72,6 +74,7 @@ var (
 		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).serveOnMember},
 		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork}, {(*users).bind, (*users).unbind, (*users).deletePropagation},
 		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember},
+		{(*users).refuseWrites, (*users).refuseWrites, (*users).changeClusters},
 	}
 )
 

@@ -193,3 +193,15 @@ func (u *users) changePolicy(ctx context.Context) (string, error) {
 	}
 	return what, u.w.plane.Update(ctx, policy) //nolint:wrapcheck // act wraps it
 }
+
+// refuseWrites has a webhook refuse what the controller writes for a cluster, or accept it
+// again.
+func (u *users) refuseWrites(context.Context) (string, error) {
+	name := oneOf(u.w.choices, memberNames)
+	if u.refused[name] {
+		delete(u.refused, name)
+		return "has the webhook accept Works for " + name + " again", nil
+	}
+	u.refused[name] = true
+	return "has a webhook refuse Works for " + name, nil
+}

@@ -34,6 +34,7 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	"github.com/karmada-direct/karmada-direct/apis"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/apiserver"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
 )
@@ -188,6 +189,9 @@ func (w *World) admitWork(write apiserver.Write, works *int) error {
 	}
 	if w.noWebhook {
 		return apierrors.NewInternalError(errNoWebhook)
+	}
+	if isController(write.Client) && write.Subresource == "" && w.users.refused[render.ClusterOf(write.After.GetNamespace())] {
+		return apierrors.NewForbidden(schema.GroupResource{Group: workv1alpha1.GroupName, Resource: "works"}, write.After.GetName(), errDenied)
 	}
 	work := &workv1alpha1.Work{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(write.After.Object, work); err != nil {
