@@ -199,13 +199,18 @@ func writes(call *apiserver.Call) bool {
 	return call.Verb != "get" && call.Verb != "list" && call.Verb != "watch"
 }
 
+// fault chooses one of n faults; 0, which is none, in a world without faults, and if
+// nothing else may fail.
+func (w *World) fault(n int, may bool) int {
+	if !w.habits.faults || !may {
+		return 0
+	}
+	return w.choices.below(n)
+}
+
 // answer decides what becomes of a request.
 func (w *World) answer(call *apiserver.Call) {
-	fault := 0
-	if w.habits.faults && w.refusal(call) == nil {
-		fault = w.choices.below(60)
-	}
-	switch fault {
+	switch w.fault(60, w.refusal(call) == nil) {
 	case 51:
 		if writes(call) {
 			w.delay(call)
@@ -251,11 +256,7 @@ func (w *World) answer(call *apiserver.Call) {
 
 // show decides what a watch shows.
 func (w *World) show(stream *apiserver.Stream) {
-	fault := 0
-	if w.habits.faults {
-		fault = w.choices.below(100)
-	}
-	switch fault {
+	switch w.fault(100, true) {
 	case 98:
 		w.tell("%s: cut", stream)
 		stream.Cut()

@@ -167,7 +167,7 @@ func (m *Member) Runs(kind schema.GroupVersionKind, namespace, name string) (Run
 	return Running{Object: object.DeepCopy(), Content: ContentHash(object)}, true
 }
 
-// LostUnnoticed reports whether somebody on the member has deleted an object and no
+// LostUnnoticed reports whether an object, or its namespace, was deleted on the member and no
 // informer of Karmada has seen that. Karmada then never creates it again: its first list
 // of a kind does not show what is gone already.
 func (m *Member) LostUnnoticed(kind schema.GroupVersionKind, namespace, name string) bool {
@@ -242,7 +242,7 @@ func (m *Member) drop(k Key, why doom) {
 	}
 	m.version++
 	delete(m.objects, k)
-	m.unnoticed[k] = why.cause == DeletedThere
+	m.unnoticed[k] = why.cause == DeletedThere || why.cause == NamespaceDeleted
 	m.events = append(m.events, memberEvent{key: k, old: object})
 	m.deletions = append(m.deletions, Deletion{Key: k, UID: object.GetUID(), Cause: why.cause, Work: why.work, Object: object.DeepCopy(), At: m.Now()})
 }
