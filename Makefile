@@ -115,7 +115,7 @@ e2e-argocd: ## Deploy to Karmada with Argo CD from a Git repository. Needs redis
 e2e-karmada: ## Play the same traces on a real Karmada and on the simulated one, and compare.
 	go test -tags e2e,e2e_karmada -run '^TestKarmadaIsAsItsModel' -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
-# How many steps to simulate at least, in runs of 1000 and the steps until all is quiet,
+# How many steps to simulate at least, in runs of 600 and the steps until all is quiet,
 # and the seed of the first run.
 STEPS ?= 10000
 SEED ?= 1

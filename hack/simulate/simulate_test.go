@@ -31,8 +31,8 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "the first seed")
-	runs  = flag.Int("runs", 10, "how many seeds to simulate")
-	steps = flag.Int("steps", 1000, "how many steps each run has, besides those until all is quiet")
+	runs  = flag.Int("runs", 16, "how many seeds to simulate")
+	steps = flag.Int("steps", 600, "how many steps each run has, besides those until all is quiet")
 	total = flag.Int("total", 0, "how many steps to simulate in all; 0 for those of -runs")
 
 	pace    = flag.Duration("progress", 10*time.Second, "how often to tell how far the simulation has come")
