@@ -22,9 +22,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
@@ -80,17 +78,16 @@ func (t *turn) parallel(count int, work func(int)) (begun int) {
 }
 
 // conclude reports the result of a reconcile. After a turn that ended early, the object
-// goes back to the queue, mostly without a report, behind everything that takes less time.
+// goes back to the queue with the priority that it had, mostly without a report. With a
+// lower one, it would not get another turn while any namespace has changes.
 func (r *Reconciler) conclude(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, result *decide.Outcome) (ctrl.Result, error) {
 	if !result.Interrupted {
 		return r.report(ctx, object, observed, plan, result)
 	}
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
-	next, err := ctrl.Result{RequeueAfter: soon}, error(nil)
 	if r.Clock.Now().Sub(r.memories.of(key).statusWritten) >= maxSilence {
 		result.Due = r.Clock.Now()
-		next, err = r.report(ctx, object, observed, plan, result)
+		return r.report(ctx, object, observed, plan, result)
 	}
-	next.Priority = ptr.To(handler.LowPriority)
-	return next, err
+	return ctrl.Result{RequeueAfter: soon}, nil
 }

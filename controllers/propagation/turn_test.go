@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
@@ -74,6 +75,22 @@ func TestSlowWritesLetOthersIn(t *testing.T) {
 	expect("second removal", "delete "+work2, report)
 	if finalizers := b.propagation(t).Finalizers; len(finalizers) != 1 || finalizers[0] != propagationv1alpha1.CleanupFinalizer {
 		t.Errorf("finalizers are %v before the Works are gone", finalizers)
+	}
+}
+
+// TestInterruptedObjectKeepsItsPriority: with a lower one, it would not get another turn
+// while any namespace has changes.
+func TestInterruptedObjectKeepsItsPriority(t *testing.T) {
+	b := newBench(t, aShop()...)
+	ticking := clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock, b.othersWait = ticking, func(string) bool { return true }
+	b.refuse = func(string) error {
+		ticking.SetTime(ticking.Now().Add(turnTime + time.Second))
+		return nil
+	}
+	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	if err != nil || result.Priority != nil || result.RequeueAfter != soon {
+		t.Errorf("the object goes back with %+v, %v", result, err)
 	}
 }
 
