@@ -163,16 +163,19 @@ func (r *Requirements) MayBeRequired(key types.NamespacedName) func(cluster stri
 	if len(r.unknown[key.Namespace]) == 0 && len(r.unknown[""]) == 0 {
 		return nil
 	}
-	everywhere, clusters := false, map[string]bool{}
+	clusters := map[string]bool{}
 	for _, namespace := range []string{key.Namespace, ""} {
 		for who := range r.unknown[namespace] {
-			everywhere = everywhere || r.required[who].Clusters == nil
+			if r.required[who].Clusters == nil {
+				// This process has not seen the object. At its start, these are most.
+				return func(string) bool { return true }
+			}
 			for cluster := range r.required[who].Clusters {
 				clusters[cluster] = true
 			}
 		}
 	}
-	return func(cluster string) bool { return everywhere || clusters[cluster] }
+	return func(cluster string) bool { return clusters[cluster] }
 }
 
 // Set replaces what follows an object, and wakes everything affected.
