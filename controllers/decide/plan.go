@@ -28,6 +28,10 @@ const (
 	// settleTime limits how long the deletion of a new Work waits until Karmada is
 	// known to see the member's object.
 	settleTime = 10 * time.Second
+	// sightTime limits the same after Karmada has written the object. If the member was
+	// down, Karmada's watch of it begins anew after up to a minute: client-go backs off
+	// for 30 to 60 s.
+	sightTime = 65 * time.Second
 	// releaseTime is how long Karmada may take to release a Work whose object should
 	// stay on the member, and again after a nudge. It takes well under a second, or
 	// forever.

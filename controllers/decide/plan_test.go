@@ -49,6 +49,16 @@ var (
 
 func fresh(work *workv1alpha1.Work) { work.CreationTimestamp = metav1.NewTime(now.Add(-time.Second)) }
 
+// appliedBefore has Karmada have set Applied some time ago.
+func appliedBefore(ago time.Duration) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) {
+		work.Status.Conditions = slices.Clone(work.Status.Conditions)
+		for i := range work.Status.Conditions {
+			work.Status.Conditions[i].LastTransitionTime = metav1.NewTime(now.Add(-ago))
+		}
+	}
+}
+
 func preserve(work *workv1alpha1.Work) { work.Spec.PreserveResourcesOnDeletion = ptr.To(true) }
 
 func withFinalizer(work *workv1alpha1.Work) {
@@ -98,6 +108,9 @@ var planCases = map[string]struct {
 	"cluster taken off the list":                {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},
 	"taken off, and preserved":                  {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},
 	"taken off before it settled":               {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
+	"taken off, applied and not reported":       {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(15*time.Second)), cluster("member2", readyCluster)), []string{"look again in 50s"}},
+	"taken off, never reported":                 {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(66*time.Second)), cluster("member2", readyCluster)), []string{"delete member2"}},
+	"taken off, refused a while ago":            {scene(one, on("member1", isConfirmed), on("member2", isRefused, appliedBefore(15*time.Second)), cluster("member2", readyCluster)), []string{"delete member2"}},
 	"taken off, out of reach":                   {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", lost)), []string{"delete member2"}},
 	"resource missing":                          {scene(two, problem(Problem{}), on("member1", isConfirmed)), nil},
 	"resource missing, cluster removed":         {scene(one, problem(Problem{}), on("member1", isConfirmed), on("member2", isHealthy), cluster("member2", readyCluster)), []string{"delete member2"}},

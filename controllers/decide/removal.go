@@ -22,6 +22,7 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -182,6 +183,9 @@ func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.D
 	since := work.CreationTimestamp.Time
 	if applied != nil && applied.LastTransitionTime.After(since) && !applied.LastTransitionTime.After(observed.Now) {
 		since = applied.LastTransitionTime.Time
+	}
+	if applied != nil && applied.Status == metav1.ConditionTrue {
+		return remaining(observed.Now, since, sightTime)
 	}
 	return remaining(observed.Now, since, settleTime)
 }
