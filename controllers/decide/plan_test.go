@@ -49,6 +49,16 @@ var (
 
 func fresh(work *workv1alpha1.Work) { work.CreationTimestamp = metav1.NewTime(now.Add(-time.Second)) }
 
+// resetAt is left by a reset that a write followed.
+func resetAt(at time.Time) metav1.Condition {
+	return metav1.Condition{Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, ObservedGeneration: -1, LastTransitionTime: metav1.NewTime(at)}
+}
+
+// ended is left by nudges of a deletion, the last of them some time ago.
+func ended(count int, ago time.Duration) func(*workv1alpha1.Work) {
+	return annotated(propagationv1alpha1.AttemptsAnnotation, attempts{count: count - 1}.next(now.Add(-ago))+endingMark)
+}
+
 // appliedBefore has Karmada have set Applied some time ago.
 func appliedBefore(ago time.Duration) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) {
@@ -70,33 +80,37 @@ var planCases = map[string]struct {
 	observed *Observed
 	want     []string
 }{
-	"nothing is there yet":              {scene(two, func(o *Observed) { o.HasFinalizer = false }), []string{"add the finalizer", "create member1", "create member2"}},
-	"all is right":                      {scene(two, on("member1", isConfirmed, isHealthy), on("member2", isConfirmed)), nil},
-	"written, not confirmed":            {scene(one, on("member1")), nil},
-	"the resource changed":              {scene(two, on("member1", isConfirmed, revision(older)), on("member2", isConfirmed)), []string{"reset and update member1"}},
-	"changed before the first attempt":  {scene(one, on("member1", revision(older))), []string{"update member1"}},
-	"the payload was edited by hand":    {scene(one, on("member1", isConfirmed, revision(""))), []string{"reset and update member1"}},
-	"our label was removed by hand":     {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Labels = nil })), []string{"update member1"}},
-	"Karmada's finalizer was removed":   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Finalizers = nil })), []string{"update member1"}},
-	"the Work is deleted by hand":       {scene(one, on("member1", isConfirmed, terminating(now))), nil},
-	"a True of an older attempt":        {scene(one, on("member1", conditions(applied))), []string{"reset member1"}},
-	"a True of an unknown attempt":      {scene(one, on("member1", conditions(applied, dispatched))), []string{"reset and nudge member1"}},
-	"reset, and then nothing written":   {scene(one, on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
-	"contact regained, not confirmed":   {scene(one, cluster("member1", regained), on("member1")), []string{"nudge member1"}},
-	"contact regained, confirmed":       {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
-	"contact regained, suspended":       {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
-	"no contact, the resource changed":  {scene(one, cluster("member1", lost), on("member1", isConfirmed, revision(older))), []string{"reset and update member1"}},
-	"a fresh refusal":                   {scene(one, on("member1", conditions(dispatched, metav1.Condition{Type: failed.Type, Status: failed.Status, LastTransitionTime: metav1.NewTime(now)}))), []string{"look again in 2s"}},
-	"suspension begins":                 {scene(one, suspended, on("member1", isConfirmed)), []string{"update member1"}},
-	"suspension ends":                   {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), []string{"update member1"}},
-	"preservation begins":               {scene(one, preserving, on("member1", isConfirmed)), []string{"update member1"}},
-	"cluster not registered":            {scene(one, cluster("member1", Cluster{})), nil},
-	"cluster terminating":               {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})), nil},
-	"cluster terminating, stale Work":   {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true}), on("member1", revision(older))), nil},
-	"kind not enabled there":            {scene(two, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), []string{"create member2"}},
-	"enablement not known":              {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIUnknown})), []string{"create member1"}},
-	"deleted by somebody else":          {scene(two, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), []string{"create member2", "look again in 2s"}},
-	"deleted by somebody else long ago": {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Hour)} }), []string{"create member1"}},
+	"nothing is there yet":                 {scene(two, func(o *Observed) { o.HasFinalizer = false }), []string{"add the finalizer", "create member1", "create member2"}},
+	"all is right":                         {scene(two, on("member1", isConfirmed, isHealthy), on("member2", isConfirmed)), nil},
+	"written, not confirmed":               {scene(one, on("member1")), nil},
+	"the resource changed":                 {scene(two, on("member1", isConfirmed, revision(older)), on("member2", isConfirmed)), []string{"reset and update member1"}},
+	"changed before the first attempt":     {scene(one, on("member1", revision(older))), []string{"update member1"}},
+	"the payload was edited by hand":       {scene(one, on("member1", isConfirmed, revision(""))), []string{"reset and update member1"}},
+	"our label was removed by hand":        {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Labels = nil })), []string{"update member1"}},
+	"Karmada's finalizer was removed":      {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Finalizers = nil })), []string{"update member1"}},
+	"the Work is deleted by hand":          {scene(one, on("member1", isConfirmed, terminating(now))), nil},
+	"a True of an older attempt":           {scene(one, on("member1", conditions(applied))), []string{"reset member1"}},
+	"a True of an unknown attempt":         {scene(one, on("member1", conditions(applied, dispatched))), []string{"reset and nudge member1"}},
+	"reset, and then nothing written":      {scene(one, on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
+	"contact regained, not confirmed":      {scene(one, cluster("member1", regained), on("member1")), []string{"nudge member1"}},
+	"nudged on contact, and nothing came":  {scene(one, on("member1", attempted(1, now.Add(-time.Minute)))), []string{"look again in 1m15s"}},
+	"nudged on contact, and nothing comes": {scene(one, on("member1", attempted(1, now.Add(-3*time.Minute)))), []string{"nudge member1"}},
+	"nudged twice, and nothing comes":      {scene(one, on("member1", attempted(2, now.Add(-3*time.Minute)))), []string{"look again in 2m0s"}},
+	"nudged before the last reset":         {scene(one, on("member1", attempted(1, now.Add(-time.Hour)), conditions(resetAt(now.Add(-time.Minute))))), nil},
+	"contact regained, confirmed":          {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
+	"contact regained, suspended":          {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+	"no contact, the resource changed":     {scene(one, cluster("member1", lost), on("member1", isConfirmed, revision(older))), []string{"reset and update member1"}},
+	"a fresh refusal":                      {scene(one, on("member1", conditions(dispatched, metav1.Condition{Type: failed.Type, Status: failed.Status, LastTransitionTime: metav1.NewTime(now)}))), []string{"look again in 2s"}},
+	"suspension begins":                    {scene(one, suspended, on("member1", isConfirmed)), []string{"update member1"}},
+	"suspension ends":                      {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), []string{"update member1"}},
+	"preservation begins":                  {scene(one, preserving, on("member1", isConfirmed)), []string{"update member1"}},
+	"cluster not registered":               {scene(one, cluster("member1", Cluster{})), nil},
+	"cluster terminating":                  {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})), nil},
+	"cluster terminating, stale Work":      {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true}), on("member1", revision(older))), nil},
+	"kind not enabled there":               {scene(two, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIDisabled})), []string{"create member2"}},
+	"enablement not known":                 {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, API: clusterv1alpha1.APIUnknown})), []string{"create member1"}},
+	"deleted by somebody else":             {scene(two, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Second)} }), []string{"create member2", "look again in 2s"}},
+	"deleted by somebody else long ago":    {scene(one, func(o *Observed) { o.Lost = map[string]time.Time{"member1": now.Add(-time.Hour)} }), []string{"create member1"}},
 	"overrides that fail": {scene(two, func(o *Observed) {
 		o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: "OverrideFailed"}}
 	}), []string{"create member2"}},
@@ -119,6 +133,9 @@ var planCases = map[string]struct {
 	"deleting, under way":                       {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", readyCluster)), nil},
 	"deleting, contact regained":                {scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
 	"deleting, contact lost before":             {scene(nil, deleting, on("member1", terminating(now)), cluster("member1", regained)), []string{"look again in 10s"}},
+	"deleting, nudged, and nothing came":        {scene(nil, deleting, on("member1", terminating(now.Add(-time.Hour)), ended(1, time.Minute)), cluster("member1", readyCluster)), []string{"look again in 1m15s"}},
+	"deleting, nudged, and nothing comes":       {scene(nil, deleting, on("member1", terminating(now.Add(-time.Hour)), ended(1, 3*time.Minute)), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
+	"deleting, nudged often":                    {scene(nil, deleting, on("member1", terminating(now.Add(-time.Hour)), ended(maxIgnored, time.Hour)), cluster("member1", readyCluster)), nil},
 	"deleting, by a clock that is behind":       {scene(nil, deleting, on("member1", terminating(now.Add(-20*time.Second))), cluster("member1", regained)), []string{"nudge the deletion on member1"}},
 	"vanished":                                  {scene(nil, deleting, func(o *Observed) { o.Vanished = true; o.HasFinalizer = false }, on("member1", isHealthy, preserve), cluster("member1", readyCluster)), []string{"delete member1"}},
 	"deleting, done":                            {scene(nil, deleting), []string{"remove the finalizer"}},

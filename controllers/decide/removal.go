@@ -144,7 +144,11 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		}
 		plan.wait(left)
 	}
-	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) ||
+	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+		planIgnored(observed, plan, nudge, nudged)
+		return
+	}
+	if !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) ||
 		!state.Exists || !state.Ready {
 		return
 	}
@@ -164,6 +168,18 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		return
 	}
 	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true, Why: DeletionHangs})
+}
+
+// planIgnored repeats a nudge of a deletion that Karmada has not answered.
+func planIgnored(observed *Observed, plan *Plan, nudge Removal, nudged attempts) {
+	due, ignored := nudged.ignoredIn(observed.Now)
+	switch {
+	case !ignored || !nudged.ending || !observed.Clusters[nudge.Cluster].Ready:
+	case due == 0:
+		plan.remove(observed, nudge)
+	default:
+		plan.wait(due)
+	}
 }
 
 // settles returns how long the deletion of a Work must wait; 0 if it need not.

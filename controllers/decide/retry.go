@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -91,6 +93,33 @@ func retryIn(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 		return 0, true
 	}
 	return remaining(observed.Now, last.at, retryDelays[min(last.count, len(retryDelays)-1)]), true
+}
+
+// ignoredIn reports whether Karmada has not answered since a nudge after contact was
+// regained, and after how long to nudge the Work again; 0 means now. Karmada ignores a nudge
+// that it sees before it sees that the cluster is Ready, and goes on backing off for up to
+// 1000 s. It may also just be busy, so the time is long.
+func ignoredIn(observed *Observed, target render.Target, work *workv1alpha1.Work) (time.Duration, bool) {
+	last := attemptsOf(work)
+	proof, _ := EvidenceOf(work)
+	if target.Suspend || !observed.Clusters[target.Cluster].Ready || proof != pending || last.ending {
+		return 0, false
+	}
+	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
+	if reset != nil && reset.LastTransitionTime.After(last.at) {
+		return 0, false
+	}
+	return last.ignoredIn(observed.Now)
+}
+
+// maxIgnored is how often a Work is nudged on contact. Karmada then tries again by itself.
+const maxIgnored = 5
+
+func (a attempts) ignoredIn(now time.Time) (time.Duration, bool) {
+	if a.count == 0 || a.count >= maxIgnored {
+		return 0, false
+	}
+	return remaining(now, a.at, retryDelays[min(a.count+2, len(retryDelays)-1)]), true
 }
 
 // isRequested reports whether a user has requested an attempt that has not been

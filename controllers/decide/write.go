@@ -87,6 +87,9 @@ func planWork(observed *Observed, plan *Plan, target render.Target, rendering Re
 		if due, retried := retryIn(observed, target, work); retried {
 			plan.wait(due)
 		}
+		if due, ignored := ignoredIn(observed, target, work); ignored {
+			plan.wait(due)
+		}
 	}
 }
 
@@ -126,7 +129,13 @@ func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Wor
 	case attemptMissing(work):
 		return AttemptMissing, nil
 	case proof != Confirmed && contactRegained(observed.Clusters[target.Cluster], work):
-		return ContactRegained, nil
+		return ContactRegained, map[string]string{propagationv1alpha1.AttemptsAnnotation: attempts{}.next(observed.Now)}
+	}
+	if due, ignored := ignoredIn(observed, target, work); ignored {
+		if due > 0 {
+			return "", nil
+		}
+		return ContactRegained, map[string]string{propagationv1alpha1.AttemptsAnnotation: attemptsOf(work).next(observed.Now)}
 	}
 	due, retried := retryIn(observed, target, work)
 	switch {
