@@ -94,7 +94,7 @@ func (w *World) hasRows(object cached.Object) error {
 
 // counts checks every number of the summary.
 func (w *World) counts(object cached.Object) error {
-	targets, status := w.truth.desired.targets(object), object.GetStatus()
+	targets, status := w.countedOf(object), object.GetStatus()
 	if selectsNothing(object) || status.Summary == nil {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (w *World) concludes(object cached.Object) error {
 // those of its rows.
 func (w *World) sumsUp(object cached.Object, ready *metav1.Condition, stalled bool) error {
 	title, status := titleOf(object), object.GetStatus()
-	good, targets, reasons := 0, w.truth.desired.targets(object), map[string]bool{}
+	good, targets, reasons := 0, w.countedOf(object), map[string]bool{}
 	for i := range status.Clusters {
 		row := &status.Clusters[i]
 		if w.isTarget(object, row.Name) && row.Applied == metav1.ConditionTrue && row.Health == propagationv1alpha1.HealthHealthy {
@@ -170,6 +170,18 @@ func (w *World) sumsUp(object cached.Object, ready *metav1.Condition, stalled bo
 		return violated("wrong conditions", "%s is %s %s, which is the reason of no row: %v", title, ready.Status, ready.Reason, reasons)
 	}
 	return nil
+}
+
+// countedOf are the targets of an object, with the clusters that it selects and that leave.
+func (w *World) countedOf(object cached.Object) []propagationv1alpha1.TargetCluster {
+	counted := w.truth.desired.targets(object)
+	for i := range object.GetStatus().Clusters {
+		row := &object.GetStatus().Clusters[i]
+		if row.Reason == propagationv1alpha1.ReasonClusterTerminating && !w.isTarget(object, row.Name) {
+			counted = append(counted, propagationv1alpha1.TargetCluster{Name: row.Name})
+		}
+	}
+	return counted
 }
 
 func (w *World) isTarget(object cached.Object, cluster string) bool {

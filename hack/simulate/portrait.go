@@ -53,7 +53,7 @@ type portrait struct {
 	watches    map[string]int
 	goroutines map[string]int
 	// followed: something is still propagated because it followed a resource that cannot be
-	// read anymore. It needs watches, too.
+	// read anymore, or because its deletion cannot finish. It needs watches, too.
 	followed bool
 }
 
@@ -75,7 +75,7 @@ func (w *World) paint() *portrait {
 	for _, title := range sortedNames(w.truth.desired.objects) {
 		object := w.truth.desired.objects[title]
 		w.paintObject(p, title, object)
-		p.followed = p.followed || w.isMoody(object) && ptr.Deref(object.GetSpec().PropagateDeps, false)
+		p.followed = p.followed || object.GetDeletionTimestamp() != nil || w.isMoody(object) && ptr.Deref(object.GetSpec().PropagateDeps, false)
 	}
 	return p
 }

@@ -31,7 +31,7 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "the first seed")
-	runs  = flag.Int("runs", 16, "how many seeds to simulate")
+	runs  = flag.Int("runs", 5, "how many seeds to simulate")
 	steps = flag.Int("steps", 600, "how many steps each run has, besides those until all is quiet")
 	total = flag.Int("total", 0, "how many steps to simulate in all; 0 for those of -runs")
 

@@ -34,6 +34,7 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/apiserver"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
 )
@@ -323,8 +324,15 @@ func (t *truth) lookAt(member *karmada.Member) {
 }
 
 func (t *truth) record(where place, content string) {
-	if ran := t.ran[where]; len(ran) == 0 || ran[len(ran)-1].content != content {
-		t.ran[where] = append(ran, sight{step: t.w.steps, content: content})
+	ran := t.ran[where]
+	if len(ran) > 0 && ran[len(ran)-1].content == content {
+		return
+	}
+	t.ran[where] = append(ran, sight{step: t.w.steps, content: content})
+	held := t.works[render.WorkKey(where.member, where.key.Kind, where.key.Namespace, where.key.Name)]
+	if returned := len(ran) > 0 && ran[len(ran)-1].content == "" && content != ""; returned && (held == nil || held.work.DeletionTimestamp != nil) {
+		// Karmada has re-created what somebody had deleted there, although its Work goes.
+		t.kept[where] = true
 	}
 }
 
