@@ -17,6 +17,7 @@ limitations under the License.
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -25,10 +26,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 )
 
@@ -60,6 +63,51 @@ func TestStartWaitsForTheServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProbesAreAnsweredWhileTheServerIsDown: the kubelet restarts a process that does not
+// answer, and each time it waits longer before it does.
+func TestProbesAreAnsweredWhileTheServerIsDown(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, _ *http.Request) {
+		refuse(response, apierrors.NewServiceUnavailable("down"))
+	}))
+	t.Cleanup(server.Close)
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it returns immediately
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, &rest.Config{Host: server.URL}, &options{healthProbeAddress: address}) }()
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+			if err != nil {
+				return false, err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return false, nil //nolint:nilerr // nobody listens yet
+			}
+			return response.StatusCode == want, response.Body.Close()
+		})
+		if err != nil {
+			t.Errorf("%s does not answer %d: %v", path, want, err)
+		}
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the process ended with %v", err)
+	}
+	after, err := net.Listen("tcp", address) //nolint:noctx // it returns immediately
+	if err != nil {
+		t.Fatalf("the manager could not listen: %v", err)
+	}
+	_ = after.Close()
 }
 
 // refuse answers as an API server does.
@@ -99,6 +147,12 @@ func TestPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil || !passes(err) { //nolint:noctx // it fails immediately
+		t.Errorf("passes(%v) = false", err)
+	}
+	// A load balancer without a server behind it closes the connection.
+	closing := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(closing.Close)
+	if _, err := http.Get(closing.URL); err == nil || !passes(err) { //nolint:noctx,bodyclose // it fails immediately
 		t.Errorf("passes(%v) = false", err)
 	}
 	if passes(&net.DNSError{Err: "no such host", Name: "nowhere", IsNotFound: true}) {

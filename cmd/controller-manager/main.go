@@ -156,10 +156,7 @@ func (o *options) restConfig() (*rest.Config, error) {
 
 // run runs the controller until ctx is done, and then releases the lease.
 func run(ctx context.Context, config *rest.Config, options *options) error {
-	if err := awaitAPIs(ctx, config); err != nil {
-		return err
-	}
-	if err := checkKarmada(ctx, config); err != nil {
+	if err := awaitKarmada(ctx, config, options); err != nil {
 		return err
 	}
 	mgr, err := newManager(ctx, config, options)

@@ -79,6 +79,19 @@ var needed = []struct {
 	{propagationv1alpha1.SchemeGroupVersion, "install the CustomResourceDefinitions: controller-manager install-crds"},
 }
 
+// awaitKarmada returns when the API server is one that the controller can work with.
+func awaitKarmada(ctx context.Context, config *rest.Config, options *options) error {
+	end, err := answerProbes(ctx, options.healthProbeAddress)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := awaitAPIs(ctx, config); err != nil {
+		return err
+	}
+	return checkKarmada(ctx, config)
+}
+
 // awaitAPIs returns when the server serves all APIs that the controller requires.
 // It waits while an error may pass by itself, as while Karmada's aggregated API server
 // is down: exiting would add the back-off of a restart.
@@ -125,7 +138,7 @@ func passes(err error) bool {
 	default:
 		return apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
 			apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-			utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err)
+			utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
 	}
 }
 
