@@ -116,14 +116,16 @@ func WantsReset(work *workv1alpha1.Work) bool {
 // confirmed a revision, which follows.
 const resetPrefix = "Last confirmed revision: "
 
-// ResetConditions returns the conditions of a Work without those about an attempt,
-// and with one that records the generation at which they were removed and the
-// revision that the cluster had confirmed. The next write contains the revision too,
-// but may be refused.
+// ResetConditions returns the conditions of a Work without those about an attempt and
+// an earlier reset, and with one that records the time and the generation at which they
+// were removed, and the revision that the cluster had confirmed. The next write contains
+// the revision too, but may be refused.
 func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition {
 	kept := []metav1.Condition{}
 	for _, condition := range work.Status.Conditions {
-		if condition.Type != workv1alpha1.WorkApplied && condition.Type != workv1alpha1.WorkDispatching {
+		switch condition.Type {
+		case workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching, propagationv1alpha1.WorkConditionReset:
+		default:
 			kept = append(kept, condition)
 		}
 	}
@@ -131,12 +133,11 @@ func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition 
 	if revision := confirmedRevision(work); revision != "" {
 		message = resetPrefix + revision
 	}
-	meta.SetStatusCondition(&kept, metav1.Condition{
+	return append(kept, metav1.Condition{
 		Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: "RevisionPending",
 		Message:            message,
 		ObservedGeneration: work.Generation, LastTransitionTime: metav1.NewTime(now),
 	})
-	return kept
 }
 
 // attemptMissing reports whether a confirmation was reset and no spec was written

@@ -33,7 +33,7 @@ var inDecide = []Mutant{
 	{
 		Name: "a reset leaves the condition Dispatching",
 		Edits: one("decide/evidence.go", "ResetConditions",
-			`condition.Type != workv1alpha1.WorkApplied && condition.Type != workv1alpha1.WorkDispatching`, `condition.Type != workv1alpha1.WorkApplied`),
+			`case workv1alpha1.WorkApplied, workv1alpha1.WorkDispatching, `, `case workv1alpha1.WorkApplied, `),
 	},
 	{
 		Name:  "a reset that no spec followed is not repaired",
