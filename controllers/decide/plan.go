@@ -99,7 +99,7 @@ func NewPlan(observed *Observed) *Plan {
 	}
 	for _, key := range observed.surplus() {
 		switch {
-		case observed.MayBeNeeded != nil && observed.MayBeNeeded(render.ClusterOf(key.Namespace)):
+		case observed.Works[key].DeletionTimestamp == nil && observed.MayBeNeeded != nil && observed.MayBeNeeded(render.ClusterOf(key.Namespace)):
 			plan.wait(observed.RetainPoll)
 		case mayGo(observed, plan, key):
 			planRemoval(observed, plan, key)

@@ -59,6 +59,16 @@ func ended(count int, ago time.Duration) func(*workv1alpha1.Work) {
 	return annotated(propagationv1alpha1.AttemptsAnnotation, attempts{count: count - 1}.next(now.Add(-ago))+endingMark)
 }
 
+// confirmedBefore has a cluster have confirmed an earlier revision of a Work.
+func confirmedBefore(work *workv1alpha1.Work) {
+	work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = "18bb57c0aa064257"
+}
+
+// mayBeNeeded is a dependency that objects may require whose dependencies are not known.
+func mayBeNeeded(observed *Observed) {
+	observed.MayBeNeeded, observed.RetainPoll = func(string) bool { return true }, 2*time.Second
+}
+
 // appliedBefore has Karmada have set Applied some time ago.
 func appliedBefore(ago time.Duration) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) {
@@ -124,6 +134,13 @@ var planCases = map[string]struct {
 	"taken off before it settled":               {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
 	"taken off, applied and not reported":       {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(15*time.Second)), cluster("member2", readyCluster)), []string{"look again in 50s"}},
 	"taken off, never reported":                 {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(66*time.Second)), cluster("member2", readyCluster)), []string{"delete member2"}},
+	"taken off, reset and not reported":         {scene(one, on("member1", isConfirmed), on("member2", confirmedBefore, conditions(resetAt(now.Add(-15*time.Second)))), cluster("member2", readyCluster)), []string{"look again in 50s"}},
+	"taken off, reset, refused, not reported":   {scene(one, on("member1", isConfirmed), on("member2", confirmedBefore, conditions(resetAt(now.Add(-15*time.Second)), dispatched, failed)), cluster("member2", readyCluster)), []string{"look again in 50s"}},
+	"taken off, never confirmed":                {scene(one, on("member1", isConfirmed), on("member2", conditions(resetAt(now.Add(-15*time.Second)))), cluster("member2", readyCluster)), []string{"delete member2"}},
+	"taken off, just nudged on contact":         {scene(one, on("member1", isConfirmed), on("member2", attempted(1, now.Add(-time.Second))), cluster("member2", readyCluster)), []string{"look again in 9s"}},
+	"taken off, nudged on contact":              {scene(one, on("member1", isConfirmed), on("member2", attempted(1, now.Add(-11*time.Second))), cluster("member2", readyCluster)), []string{"delete member2"}},
+	"taken off, being deleted, may be needed":   {scene(one, mayBeNeeded, on("member1", isConfirmed), on("member2", terminating(now.Add(-time.Hour))), cluster("member2", regained)), []string{"nudge the deletion on member2"}},
+	"taken off, may be needed":                  {scene(one, mayBeNeeded, on("member1", isConfirmed), on("member2", isHealthy), cluster("member2", readyCluster)), []string{"look again in 2s"}},
 	"taken off, refused a while ago":            {scene(one, on("member1", isConfirmed), on("member2", isRefused, appliedBefore(15*time.Second)), cluster("member2", readyCluster)), []string{"delete member2"}},
 	"taken off, out of reach":                   {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", lost)), []string{"delete member2"}},
 	"resource missing":                          {scene(two, problem(Problem{}), on("member1", isConfirmed)), nil},
@@ -151,7 +168,8 @@ var planCases = map[string]struct {
 	"preserved, nudged a moment ago":            {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
 	"preserved, by a clock that is ahead":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
 	"preserved, nudged by a clock behind":       {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-time.Second))+endingMark)), cluster("member1", readyCluster)), []string{"look again in 2s"}},
-	"preserved, nudged, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{}.next(now.Add(-releaseTime))+endingMark)), cluster("member1", readyCluster)), []string{"release member1"}},
+	"preserved, nudged, and it hangs":           {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), annotated(propagationv1alpha1.AttemptsAnnotation, attempts{count: 1}.next(now.Add(-releaseTime))+endingMark)), cluster("member1", readyCluster)), []string{"release member1"}},
+	"preserved, nudged on contact, it hangs":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Hour)), ended(1, releaseTime)), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
 	"preserved, retried before the deletion":    {scene(nil, deleting, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(time.Hour)), attempted(1, now.Add(-time.Second))), cluster("member1", readyCluster)), []string{"nudge the deletion on member1"}},
 	"deleted by hand, contact regained":         {scene(one, cluster("member1", regained), on("member1", terminating(now.Add(-90*time.Minute)))), []string{"nudge the deletion on member1"}},
 	"refused a while ago":                       {scene(one, on("member1", isRefused)), []string{"nudge member1"}},
@@ -190,6 +208,29 @@ func TestNewPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
 				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestContactStartsToCountAnew: a deletion is nudged again if Karmada ignores the nudge on
+// contact, however often the controller has nudged the Work before.
+func TestContactStartsToCountAnew(t *testing.T) {
+	for name, before := range map[string]func(*workv1alpha1.Work){
+		"refused many times": attempted(50, now.Add(-2*time.Hour)), "ended many times": ended(maxIgnored, 2*time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			observed := scene(nil, deleting, on("member1", terminating(now.Add(-90*time.Minute)), before), cluster("member1", regained))
+			for round := range maxIgnored {
+				plan := NewPlan(observed)
+				if len(plan.Removals) != 1 || !plan.Removals[0].Nudge {
+					t.Fatalf("round %d: the plan is to %v", round, plan.Steps())
+				}
+				maps.Copy(plan.Removals[0].Work.Annotations, plan.Removals[0].Notes)
+				observed.Now = observed.Now.Add(5 * time.Minute)
+			}
+			if plan := NewPlan(observed).Steps(); len(plan) > 0 {
+				t.Errorf("at last, the plan is to %v", plan)
 			}
 		})
 	}

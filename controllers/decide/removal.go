@@ -22,6 +22,7 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -130,53 +131,61 @@ func (o *Observed) Keeps(work *workv1alpha1.Work) bool {
 // and with them anybody could take it over.
 func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
 	state, nudged := observed.Clusters[cluster], attemptsOf(work)
-	nudge := Removal{Cluster: cluster, Work: work, Nudge: true, Why: ContactRegained, Notes: map[string]string{
-		propagationv1alpha1.ClusterReadySinceAnnotation: state.ReadySince,
-		propagationv1alpha1.AttemptsAnnotation:          nudged.next(observed.Now) + endingMark,
-	}}
 	if contactRegained(state, work) {
 		// The clocks of a pull cluster and of the API server may differ, so only the
 		// elapsed time shows that the deletion hangs.
 		left := remaining(observed.Now, work.DeletionTimestamp.Time, settleTime)
 		if left == 0 || state.ReadySince > work.DeletionTimestamp.UTC().Format(time.RFC3339) {
-			plan.remove(observed, nudge)
+			plan.remove(observed, nudgedEnd(observed, cluster, work, attempts{}, ContactRegained))
 			return
 		}
 		plan.wait(left)
 	}
 	if !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
-		planIgnored(observed, plan, nudge, nudged)
+		planIgnored(observed, plan, cluster, work)
 		return
 	}
 	if !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) ||
 		!state.Exists || !state.Ready {
 		return
 	}
+	since := nudged.at
 	if !nudged.ending {
-		// Only the controller's own clock measures how long Karmada has had: it runs
-		// from this nudge.
-		if left := remaining(observed.Now, work.DeletionTimestamp.Time, releaseTime); left > 0 {
-			plan.wait(left)
-			return
-		}
-		nudge.Why = DeletionHangs
-		plan.remove(observed, nudge)
+		since = work.DeletionTimestamp.Time
+	}
+	// Only the controller's own clock measures how long Karmada has had: it runs from the
+	// last nudge.
+	if left := remaining(observed.Now, since, releaseTime); left > 0 {
+		plan.wait(left)
 		return
 	}
-	if left := remaining(observed.Now, nudged.at, releaseTime); left > 0 {
-		plan.wait(left)
+	if !nudged.ending || nudged.count < releaseNudges {
+		plan.remove(observed, nudgedEnd(observed, cluster, work, attempts{count: releaseNudges - 1}, DeletionHangs))
 		return
 	}
 	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true, Why: DeletionHangs})
 }
 
+// releaseNudges is the number in the note of the nudge that precedes a release. The first
+// one is that on contact, which Karmada may ignore.
+const releaseNudges = 2
+
+// nudgedEnd makes Karmada attempt a deletion again, after the given attempts.
+func nudgedEnd(observed *Observed, cluster string, work *workv1alpha1.Work, before attempts, why Why) Removal {
+	return Removal{Cluster: cluster, Work: work, Nudge: true, Why: why, Notes: map[string]string{
+		propagationv1alpha1.ClusterReadySinceAnnotation: observed.Clusters[cluster].ReadySince,
+		propagationv1alpha1.AttemptsAnnotation:          before.next(observed.Now) + endingMark,
+	}}
+}
+
 // planIgnored repeats a nudge of a deletion that Karmada has not answered.
-func planIgnored(observed *Observed, plan *Plan, nudge Removal, nudged attempts) {
+func planIgnored(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.Work) {
+	nudged := attemptsOf(work)
 	due, ignored := nudged.ignoredIn(observed.Now)
 	switch {
-	case !ignored || !nudged.ending || !observed.Clusters[nudge.Cluster].Ready:
+	case !ignored || !nudged.ending || !observed.Clusters[cluster].Ready:
 	case due == 0:
-		plan.remove(observed, nudge)
+		plan.remove(observed, nudgedEnd(observed, cluster, work, nudged, ContactRegained))
 	default:
 		plan.wait(due)
 	}
@@ -186,7 +195,8 @@ func planIgnored(observed *Observed, plan *Plan, nudge Removal, nudged attempts)
 // Karmada looks for the object in its cache of the member, and releases the Work if
 // it finds nothing. If the Work were deleted too soon after the object was created,
 // the object would stay forever. A collected status proves that the cache has seen
-// the object.
+// the object. Karmada may have created it when the Work was created, when it set
+// Applied, before a reset removed that, and since a nudge on contact.
 func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.Duration {
 	state := observed.Clusters[cluster]
 	proof, applied := EvidenceOf(work)
@@ -196,12 +206,26 @@ func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.D
 		ptr.Deref(work.Spec.SuspendDispatching, false) && proof == pending:
 		return 0
 	}
+	wait := resetSettles(observed.Now, work)
+	if proof == pending {
+		wait = max(wait, remaining(observed.Now, attemptsOf(work).at, settleTime))
+	}
 	since := work.CreationTimestamp.Time
 	if applied != nil && applied.LastTransitionTime.After(since) && !applied.LastTransitionTime.After(observed.Now) {
 		since = applied.LastTransitionTime.Time
 	}
 	if applied != nil && applied.Status == metav1.ConditionTrue {
-		return remaining(observed.Now, since, sightTime)
+		return max(wait, remaining(observed.Now, since, sightTime))
 	}
-	return remaining(observed.Now, since, settleTime)
+	return max(wait, remaining(observed.Now, since, settleTime))
+}
+
+// resetSettles is the same after a reset has removed what said that the cluster had
+// applied a Work.
+func resetSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
+	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
+	if reset == nil || confirmedRevision(work) == "" {
+		return 0
+	}
+	return remaining(now, reset.LastTransitionTime.Time, sightTime)
 }
