@@ -59,6 +59,11 @@ func ended(count int, ago time.Duration) func(*workv1alpha1.Work) {
 	return annotated(propagationv1alpha1.AttemptsAnnotation, attempts{count: count - 1}.next(now.Add(-ago))+endingMark)
 }
 
+// wrote has the controller have written a revision into a Work.
+func wrote(revision string) func(*workv1alpha1.Work) {
+	return annotated(propagationv1alpha1.RevisionAnnotation, revision)
+}
+
 // confirmedBefore has a cluster have confirmed an earlier revision of a Work.
 func confirmedBefore(work *workv1alpha1.Work) {
 	work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = "18bb57c0aa064257"
@@ -95,6 +100,8 @@ var planCases = map[string]struct {
 	"written, not confirmed":               {scene(one, on("member1")), nil},
 	"the resource changed":                 {scene(two, on("member1", isConfirmed, revision(older)), on("member2", isConfirmed)), []string{"reset and update member1"}},
 	"changed before the first attempt":     {scene(one, on("member1", revision(older))), []string{"update member1"}},
+	"edited into what is current":          {scene(one, on("member1", isConfirmed, wrote(older))), []string{"reset and update member1"}},
+	"written by an earlier version":        {scene(one, on("member1", isConfirmed, wrote(""))), nil},
 	"the payload was edited by hand":       {scene(one, on("member1", isConfirmed, revision(""))), []string{"reset and update member1"}},
 	"our label was removed by hand":        {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Labels = nil })), []string{"update member1"}},
 	"Karmada's finalizer was removed":      {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Finalizers = nil })), []string{"update member1"}},

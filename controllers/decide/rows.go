@@ -135,11 +135,11 @@ func absentRow(observed *Observed, cluster Cluster, name string) propagationv1al
 func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	name := target.Cluster
 	proof, applied := EvidenceOf(work)
-	if observed.Resource.Problem == nil && render.Revision(work) != observed.Resource.On(name).Revision {
+	if observed.Resource.Problem == nil && (render.Revision(work) != observed.Resource.On(name).Revision || render.IsEdited(work)) {
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the current revision is not written yet")
 	}
 	switch {
-	case observed.Resource.Problem != nil && render.IsEdited(work):
+	case render.IsEdited(work):
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "somebody has edited the manifest in the Work; it is corrected as soon as the resource can be propagated again")
 	case proof == Confirmed:
 		return confirmedRow(observed, target, work)

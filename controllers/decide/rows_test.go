@@ -107,8 +107,8 @@ func TestEditedAttemptsAreCounted(t *testing.T) {
 }
 
 // What somebody writes into a Work is confirmed by nothing: what Karmada says of the Work
-// may still be about what it held before. If the resource can be read, the Work is
-// corrected, and until then not current either.
+// may still be about what it held before, even if what is written is right. If the resource
+// can be read, the controller writes the Work itself, and until then it is not current.
 func TestEditedWorkConfirmsNothing(t *testing.T) {
 	for wrote, want := range map[string]metav1.ConditionStatus{current: metav1.ConditionTrue, older: metav1.ConditionUnknown, "": metav1.ConditionTrue} {
 		wrote := annotated(propagationv1alpha1.RevisionAnnotation, wrote)
@@ -116,6 +116,10 @@ func TestEditedWorkConfirmsNothing(t *testing.T) {
 		row := statusOf(observed, Outcome{}).Clusters[0]
 		if row.Applied != want || (row.Revision == "") == (want == metav1.ConditionTrue) {
 			t.Errorf("%+v, want %s", row, want)
+		}
+		observed = scene(one, on("member1", isConfirmed, isHealthy, wrote))
+		if row := statusOf(observed, Outcome{}).Clusters[0]; row.Applied != want {
+			t.Errorf("edited into what is current: %+v, want %s", row, want)
 		}
 	}
 }

@@ -99,7 +99,9 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	proof, _ := EvidenceOf(work)
 	suspended := ptr.Deref(work.Spec.SuspendDispatching, false)
 	switch {
-	case render.Revision(work) != rendering.Revision:
+	case render.Revision(work) != rendering.Revision, render.IsEdited(work):
+		// What somebody else has written is not what the conditions are about, even if it
+		// is right.
 		write.Reset = WantsReset(work)
 		write.Update, write.Why = true, RevisionDiffers
 	case Deviates(work, observed.Owner, target):

@@ -98,7 +98,7 @@ func (r *Reconciler) asWritten(ctx context.Context, observed *decide.Observed, o
 	if err := r.written(ctx, observed, operation, work, write.Why); err != nil {
 		return err
 	}
-	if render.Revision(work) != write.Rendering.Revision || decide.Deviates(work, observed.Owner, write.Target) {
+	if render.Revision(work) != write.Rendering.Revision || render.IsEdited(work) || decide.Deviates(work, observed.Owner, write.Target) {
 		return decide.ErrChanged
 	}
 	return nil
