@@ -64,15 +64,24 @@ func (o *Observed) Barred() bool {
 }
 
 // FollowersUnknown reports whether the dependencies of the resource cannot be known.
-// A resource that may not be read and runs nowhere has none: an account without
-// permissions must not block the withdrawals of others.
+// A resource that may not be read and runs nowhere has none, and neither has one that was
+// never propagated: an account without permissions, or a typo, must not block the
+// withdrawals of others.
 func (o *Observed) FollowersUnknown() bool {
 	problem := o.Resource.Problem
 	forbidden := problem != nil && problem.Reason == propagationv1alpha1.ReasonForbidden
 	for _, denial := range o.Denials {
 		forbidden = forbidden || denial.Get && denial.Err == nil
 	}
-	return (problem != nil || o.Barred()) && (!forbidden || len(o.Works) > 0)
+	switch {
+	case problem == nil && !o.Barred():
+		return false
+	case len(o.Works) > 0:
+		return true
+	case problem != nil && problem.Err == nil && !o.HasFinalizer:
+		return false
+	}
+	return !forbidden
 }
 
 // MayHave reports whether the object propagates, or could propagate, the resource to

@@ -85,6 +85,9 @@ func TestWhoMayNotReadHoldsNobodyUp(t *testing.T) {
 	}{
 		"all is in order":                    {scene([]string{"a"}), false},
 		"a problem":                          {scene([]string{"a"}, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound})), true},
+		"a problem, and it never ran":        {scene([]string{"a"}, func(o *Observed) { o.HasFinalizer = false }, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound})), false},
+		"a read fails, and it never ran":     {scene([]string{"a"}, func(o *Observed) { o.HasFinalizer = false }, problem(Problem{Err: errors.New("slow")})), true},
+		"a problem, the finalizer stripped":  {scene([]string{"a"}, func(o *Observed) { o.HasFinalizer = false }, problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound}), on("a")), true},
 		"a problem that is concealed":        {scene([]string{"a"}, problem(Problem{Reason: propagationv1alpha1.ReasonForbidden})), false},
 		"it may not be read":                 {scene([]string{"a"}, denial(denied)), false},
 		"it may not be read and runs":        {scene([]string{"a"}, denial(denied), on("a")), true},

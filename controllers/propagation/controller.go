@@ -156,7 +156,8 @@ func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.
 // sweep treats an object as gone only if this process saw it disappear: Works
 // without an owner may have been restored before their owner. Works that are
 // already being deleted, because an unreachable cluster was abandoned, are handled
-// until they are gone.
+// until they are gone. A dependency also counts as gone on clusters where it is certain
+// that nobody requires it.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	stored, _ := r.vanished.Load(key)
 	at, witnessed := stored.(time.Time)
@@ -170,9 +171,9 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	if observed.Works, err = r.observeWorks(owner); err != nil {
 		return r.unfinished(key, err)
 	}
-	waiting := r.owners().mayReturn() && !witnessed && len(observed.Works) > 0
+	waiting := false
 	if !witnessed {
-		maps.DeleteFunc(observed.Works, func(_ types.NamespacedName, work *workv1alpha1.Work) bool { return work.DeletionTimestamp == nil })
+		waiting = r.retain(key, observed)
 	}
 	if err := r.observeClusters(ctx, observed); err != nil {
 		return r.unfinished(key, err)
@@ -199,6 +200,21 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 		r.memories.forget(key)
 	}
 	return ctrl.Result{RequeueAfter: next}, nil
+}
+
+// retain takes from an observation the Works of an owner that this process has not seen
+// disappear, unless they are being deleted or it is certain that nobody needs them. It
+// reports whether more may become known about some.
+func (r *Reconciler) retain(key types.NamespacedName, observed *decide.Observed) (waiting bool) {
+	mayReturn := r.owners().mayReturn(key)
+	maps.DeleteFunc(observed.Works, func(at types.NamespacedName, work *workv1alpha1.Work) bool {
+		if work.DeletionTimestamp != nil || mayReturn != nil && !mayReturn(render.ClusterOf(at.Namespace)) {
+			return false
+		}
+		waiting = mayReturn != nil
+		return true
+	})
+	return waiting
 }
 
 // vanishedUID stands for the UID of an object that is gone, which nobody knows

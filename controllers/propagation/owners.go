@@ -54,9 +54,9 @@ type owners interface {
 	misplaced(reference propagationv1alpha1.ResourceReference, namespace string, scope meta.RESTScopeName) *decide.Problem
 	// require records the dependencies of an owner.
 	require(object cached.Object, observed *decide.Observed)
-	// mayReturn reports whether Works without an owner may get one again once this
-	// process knows more.
-	mayReturn() bool
+	// mayReturn returns a function that reports whether the Work of an owner that is gone
+	// may get one again on a cluster once this process knows more; nil if no Work may.
+	mayReturn(key types.NamespacedName) func(cluster string) bool
 	// publish publishes the result of a reconcile.
 	publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error)
 }
@@ -172,7 +172,7 @@ func (o objects) require(object cached.Object, observed *decide.Observed) {
 	o.r.requirements.Set(who, now)
 }
 
-func (objects) mayReturn() bool { return false }
+func (objects) mayReturn(types.NamespacedName) func(string) bool { return nil }
 
 // publish writes the status and aggregates onto the resource.
 func (o objects) publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error) {
@@ -189,8 +189,8 @@ func (o objects) publish(ctx context.Context, object cached.Object, observed *de
 type dependencies struct{ r *Reconciler }
 
 // get returns nil if no object requires the dependency. Its Works are then removed,
-// but not before the dependencies of every object that could require it are known. The
-// same is true of Works for clusters on which nobody is known to require it.
+// but not where an object may require it whose dependencies are not known. The same is
+// true of Works for clusters on which nobody is known to require it.
 func (d dependencies) get(ctx context.Context, key types.NamespacedName) (cached.Object, error) {
 	unknown, err := d.r.unknownRequirements(ctx, key)
 	mayBeRequired := d.r.requirements.MayBeRequired(key)
@@ -236,7 +236,14 @@ func (dependencies) misplaced(reference propagationv1alpha1.ResourceReference, n
 // require does nothing: only objects have dependencies.
 func (dependencies) require(cached.Object, *decide.Observed) {}
 
-func (dependencies) mayReturn() bool { return true }
+func (d dependencies) mayReturn(key types.NamespacedName) func(string) bool {
+	mayBeRequired := d.r.requirements.MayBeRequired(key)
+	if mayBeRequired == nil || d.r.requirements.Object(key) != nil {
+		// More has become known since get: look again.
+		return func(string) bool { return true }
+	}
+	return mayBeRequired
+}
 
 // publish reports the result to the objects that require the dependency.
 func (d dependencies) publish(_ context.Context, object cached.Object, observed *decide.Observed, _ *decide.Plan, found *verdicts) (publication, error) {

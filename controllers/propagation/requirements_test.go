@@ -221,6 +221,54 @@ func TestRequirementsAreUnknownAtFirst(t *testing.T) {
 	expect(true)
 }
 
+// TestWhatNeverRanHasNoDependencies: an object whose resource does not exist, for example
+// because of a typo, keeps no dependency of other objects on their clusters.
+func TestWhatNeverRanHasNoDependencies(t *testing.T) {
+	b := newBench(t, followed(), memberCluster("member1"), memberCluster("member2"))
+	b.settle(t)
+	if unknown, err := b.unknownRequirements(t.Context(), settings); err != nil || unknown {
+		t.Errorf("unknown: %t (%v)", unknown, err)
+	}
+}
+
+// TestNobodyNeedsItElsewhere: nobody requires a dependency any more. The resource of an
+// object cannot be read, and it names only one of the clusters with the dependency.
+func TestNobodyNeedsItElsewhere(t *testing.T) {
+	b := newBench(t, memberCluster("member1"), memberCluster("member2"), webDeployment(), followed())
+	b.Kind = render.DependencyKind
+	key := types.NamespacedName{Namespace: "shop", Name: "apps/v1/Deployment/web"}
+	look := func(want ...string) time.Duration {
+		t.Helper()
+		b.writes = nil
+		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(b.writes)
+		if diff := cmp.Diff(want, b.writes, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		return result.RequeueAfter
+	}
+	name := render.WorkKey("member1", "Deployment", "shop", "web").Name
+	needs := dependency.Requirement{Dependencies: []types.NamespacedName{key}, Clusters: map[string]bool{"member1": false, "member2": false}}
+	b.requirements.Set(oneObject, needs)
+	look("create Work karmada-es-member1/"+name, "create Work karmada-es-member2/"+name)
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)) // Karmada has seen its Works
+
+	b.requirements = dependency.NewRequirements()
+	if next := look(); next == 0 || next > requirementPoll {
+		t.Errorf("looks again in %v", next)
+	}
+	unseen := dependency.Requirer{Kind: "DirectPropagation", Key: client.ObjectKeyFromObject(followed())}
+	b.requirements.Set(unseen, dependency.Requirement{Unknown: true, Clusters: map[string]bool{"member1": false}})
+	if next := look("delete Work karmada-es-member2/" + name); next == 0 || next > requirementPoll {
+		t.Errorf("looks again in %v", next)
+	}
+	b.requirements.Release(unseen, nil)
+	look("delete Work karmada-es-member1/" + name)
+}
+
 // TestNothingLeavesBeforeAllRequirementsAreKnown: a new process learns from one object that
 // it requires a dependency on one cluster. Another object, which the process has not seen
 // yet, may require it elsewhere.
