@@ -69,6 +69,13 @@ func confirmedBefore(work *workv1alpha1.Work) {
 	work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = "18bb57c0aa064257"
 }
 
+// rowSince has a row in the status that has said the same for some time.
+func rowSince(cluster string, ago time.Duration) sceneOption {
+	return func(observed *Observed) {
+		observed.Status.Clusters = []propagationv1alpha1.ClusterStatus{{Name: cluster, LastTransitionTime: metav1.NewTime(now.Add(-ago))}}
+	}
+}
+
 // mayBeNeeded is a dependency that objects may require whose dependencies are not known.
 func mayBeNeeded(observed *Observed) {
 	observed.MayBeNeeded, observed.RetainPoll = func(string) bool { return true }, 2*time.Second
@@ -83,6 +90,8 @@ func appliedBefore(ago time.Duration) func(*workv1alpha1.Work) {
 		}
 	}
 }
+
+func isSuspended(work *workv1alpha1.Work) { work.Spec.SuspendDispatching = ptr.To(true) }
 
 func preserve(work *workv1alpha1.Work) { work.Spec.PreserveResourcesOnDeletion = ptr.To(true) }
 
@@ -115,11 +124,11 @@ var planCases = map[string]struct {
 	"nudged twice, and nothing comes":      {scene(one, on("member1", attempted(2, now.Add(-3*time.Minute)))), []string{"look again in 2m0s"}},
 	"nudged before the last reset":         {scene(one, on("member1", attempted(1, now.Add(-time.Hour)), conditions(resetAt(now.Add(-time.Minute))))), nil},
 	"contact regained, confirmed":          {scene(one, cluster("member1", regained), on("member1", isConfirmed)), nil},
-	"contact regained, suspended":          {scene(one, suspended, cluster("member1", regained), on("member1", func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+	"contact regained, suspended":          {scene(one, suspended, cluster("member1", regained), on("member1", isSuspended)), nil},
 	"no contact, the resource changed":     {scene(one, cluster("member1", lost), on("member1", isConfirmed, revision(older))), []string{"reset and update member1"}},
 	"a fresh refusal":                      {scene(one, on("member1", conditions(dispatched, metav1.Condition{Type: failed.Type, Status: failed.Status, LastTransitionTime: metav1.NewTime(now)}))), []string{"look again in 2s"}},
 	"suspension begins":                    {scene(one, suspended, on("member1", isConfirmed)), []string{"update member1"}},
-	"suspension ends":                      {scene(one, on("member1", isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), []string{"update member1"}},
+	"suspension ends":                      {scene(one, on("member1", isConfirmed, isSuspended)), []string{"update member1"}},
 	"preservation begins":                  {scene(one, preserving, on("member1", isConfirmed)), []string{"update member1"}},
 	"cluster not registered":               {scene(one, cluster("member1", Cluster{})), nil},
 	"cluster terminating":                  {scene(one, cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})), nil},
@@ -140,6 +149,10 @@ var planCases = map[string]struct {
 	"taken off, and preserved":                  {scene(one, preserving, on("member1", isConfirmed, preserve), on("member2", isConfirmed), cluster("member2", readyCluster)), []string{"preserve=true and delete member2"}},
 	"taken off before it settled":               {scene(one, on("member1", isConfirmed), on("member2", fresh), cluster("member2", readyCluster)), []string{"look again in 9s"}},
 	"taken off, applied and not reported":       {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(15*time.Second)), cluster("member2", readyCluster)), []string{"look again in 50s"}},
+	"taken off, applied by a clock ahead":       {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(-5*time.Second)), cluster("member2", readyCluster)), []string{"look again in 1m10s"}},
+	"taken off, applied by a clock behind":      {scene(one, rowSince("member2", 15*time.Second), on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(time.Hour)), cluster("member2", readyCluster)), []string{"look again in 50s"}},
+	"taken off, applied long ago":               {scene(one, rowSince("member2", 66*time.Second), on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(time.Hour)), cluster("member2", readyCluster)), []string{"delete member2"}},
+	"taken off, applied, reset, suspended":      {scene(one, on("member1", isConfirmed), on("member2", confirmedBefore, isSuspended, conditions(resetAt(now.Add(-15*time.Second)))), cluster("member2", readyCluster)), []string{"look again in 50s"}},
 	"taken off, never reported":                 {scene(one, on("member1", isConfirmed), on("member2", isConfirmed, appliedBefore(66*time.Second)), cluster("member2", readyCluster)), []string{"delete member2"}},
 	"taken off, reset and not reported":         {scene(one, on("member1", isConfirmed), on("member2", confirmedBefore, conditions(resetAt(now.Add(-15*time.Second)))), cluster("member2", readyCluster)), []string{"look again in 50s"}},
 	"taken off, reset, refused, not reported":   {scene(one, on("member1", isConfirmed), on("member2", confirmedBefore, conditions(resetAt(now.Add(-15*time.Second)), dispatched, failed)), cluster("member2", readyCluster)), []string{"look again in 50s"}},
@@ -186,7 +199,7 @@ var planCases = map[string]struct {
 	"refused anew after a retry":                {scene(one, on("member1", refusedAt(now.Add(-3*time.Second)), attempted(50, now.Add(-time.Minute)))), []string{"look again in 2s"}},
 	"refused by a clock that is ahead":          {scene(one, on("member1", refusedAt(now.Add(time.Hour)), attempted(1, now.Add(-10*time.Second)))), []string{"look again in 5s"}},
 	"refused, the cluster out of reach":         {scene(one, cluster("member1", lost), on("member1", isRefused)), nil},
-	"refused, suspended":                        {scene(one, suspended, on("member1", isRefused, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) })), nil},
+	"refused, suspended":                        {scene(one, suspended, on("member1", isRefused, isSuspended)), nil},
 	"a retry is asked for":                      {scene(one, asking("now"), on("member1", isRefused, attempted(50, now))), []string{"nudge member1"}},
 	"a retry was asked for and made":            {scene(one, asking("now"), on("member1", isRefused, attempted(2, now.Add(-time.Second)), annotated(propagationv1alpha1.RetryAnnotation, "now"))), []string{"look again in 44s"}},
 	"a retry is asked for, all is right":        {scene(one, asking("now"), on("member1", isConfirmed)), nil},
@@ -278,7 +291,7 @@ func everyScene(visit func(name string, observed *Observed)) {
 		"unhealthy": {isConfirmed, reports(workv1alpha1.ResourceUnhealthy)}, "refused": {isRefused},
 		"premature": {conditions(applied)}, "ambiguous": {conditions(applied, dispatched)},
 		"old": {revision(older), isConfirmed, isHealthy}, "edited": {revision(""), isConfirmed},
-		"suspended":   {isConfirmed, func(w *workv1alpha1.Work) { w.Spec.SuspendDispatching = ptr.To(true) }},
+		"suspended":   {isConfirmed, isSuspended},
 		"terminating": {isConfirmed, terminating(now)},
 	}
 	resources := map[string]sceneOption{

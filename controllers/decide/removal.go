@@ -199,25 +199,28 @@ func planIgnored(observed *Observed, plan *Plan, cluster string, work *workv1alp
 // Applied, before a reset removed that, and since a nudge on contact.
 func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.Duration {
 	state := observed.Clusters[cluster]
-	proof, applied := EvidenceOf(work)
-	switch {
-	case !state.Exists, state.Terminating, !state.Ready,
-		len(work.Status.ManifestStatuses) > 0,
-		ptr.Deref(work.Spec.SuspendDispatching, false) && proof == pending:
+	if !state.Exists || state.Terminating || !state.Ready || len(work.Status.ManifestStatuses) > 0 {
 		return 0
 	}
-	wait := resetSettles(observed.Now, work)
+	proof, applied := EvidenceOf(work)
+	wait, limit := resetSettles(observed.Now, work), settleTime
 	if proof == pending {
+		if ptr.Deref(work.Spec.SuspendDispatching, false) {
+			return wait
+		}
 		wait = max(wait, remaining(observed.Now, attemptsOf(work).at, settleTime))
 	}
-	since := work.CreationTimestamp.Time
-	if applied != nil && applied.LastTransitionTime.After(since) && !applied.LastTransitionTime.After(observed.Now) {
-		since = applied.LastTransitionTime.Time
-	}
 	if applied != nil && applied.Status == metav1.ConditionTrue {
-		return max(wait, remaining(observed.Now, since, sightTime))
+		limit = sightTime
+		if row := observed.rowBefore(cluster); row != nil {
+			// By the controller's own clock, whatever the member's clock says.
+			wait = max(wait, remaining(observed.Now, row.LastTransitionTime.Time, limit))
+		}
 	}
-	return max(wait, remaining(observed.Now, since, settleTime))
+	if applied != nil {
+		wait = max(wait, remaining(observed.Now, applied.LastTransitionTime.Time, limit))
+	}
+	return max(wait, remaining(observed.Now, work.CreationTimestamp.Time, limit))
 }
 
 // resetSettles is the same after a reset has removed what said that the cluster had
