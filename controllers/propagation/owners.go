@@ -293,17 +293,38 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 	if r.requirements.Listed.Load() {
 		return nil
 	}
-	for kind, known := range kinds {
-		list := known.list()
-		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("listing %ss: %w", kind, err)
+	for kind := range kinds {
+		listed, err := r.keysOf(ctx, kind, r.requirements.ExpectOf)
+		if err != nil {
+			return err
 		}
-		for _, object := range objectsOf(list) {
-			r.requirements.ExpectOf(kind, object)
+		// An object that disappeared before it was expected has been forgotten already.
+		left, err := r.keysOf(ctx, kind, func(string, cached.Object) {})
+		if err != nil {
+			return err
+		}
+		for key := range listed {
+			if !left[key] {
+				r.requirements.Release(dependency.Requirer{Kind: kind, Key: key}, nil)
+			}
 		}
 	}
 	r.requirements.Listed.Store(true)
 	return nil
+}
+
+// keysOf lists the objects of a kind and visits each.
+func (r *Reconciler) keysOf(ctx context.Context, kind string, visit func(kind string, object cached.Object)) (map[types.NamespacedName]bool, error) {
+	list := kinds[kind].list()
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing %ss: %w", kind, err)
+	}
+	keys := map[types.NamespacedName]bool{}
+	for _, object := range objectsOf(list) {
+		visit(kind, object)
+		keys[client.ObjectKeyFromObject(object)] = true
+	}
+	return keys, nil
 }
 
 // kinds are the kinds that own Works, each with functions that return an empty

@@ -17,6 +17,7 @@ limitations under the License.
 package propagation
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -219,6 +220,40 @@ func TestRequirementsAreUnknownAtFirst(t *testing.T) {
 	}
 	b.settle(t)
 	expect(true)
+}
+
+// listing is a client that does something after the first list.
+type listing struct {
+	client.Client
+
+	after func()
+}
+
+func (l *listing) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := l.Client.List(ctx, list, options...)
+	if _, names := list.(*propagationv1alpha1.DirectPropagationList); names && l.after != nil {
+		after := l.after
+		l.after = nil
+		after()
+	}
+	return err //nolint:wrapcheck // a test sees it
+}
+
+// TestNobodyIsExpectedWhoIsGone: an object disappears, and is forgotten, while a new process
+// lists the objects whose dependencies it expects to learn.
+func TestNobodyIsExpectedWhoIsGone(t *testing.T) {
+	b := newBench(t, webDeployment(), followed(), memberCluster("member1"), memberCluster("member2"))
+	b.Client = &listing{b.Client, func() {
+		if err := b.server.Delete(t.Context(), followed()); err != nil {
+			t.Error(err)
+		}
+		if err := b.reconcile(t); err != nil {
+			t.Error(err)
+		}
+	}}
+	if unknown, err := b.unknownRequirements(t.Context(), settings); err != nil || unknown {
+		t.Errorf("unknown: %t (%v)", unknown, err)
+	}
 }
 
 // TestWhatNeverRanHasNoDependencies: an object whose resource does not exist, for example
