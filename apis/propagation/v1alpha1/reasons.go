@@ -134,7 +134,8 @@ const (
 	// OwnerNameAnnotation is, on a Work, the name of the object that owns it.
 	OwnerNameAnnotation = GroupName + "/owner-name"
 	// RevisionAnnotation is, on a Work, the revision that the controller has written. If
-	// the Work holds another one, somebody has edited it.
+	// the Work holds another one, somebody has edited it. If revisions are ever computed
+	// differently, this needs another key, so that no Work counts as edited.
 	RevisionAnnotation = GroupName + "/revision"
 	// ConfirmedRevisionAnnotation is, on a Work, the revision that the cluster
 	// had confirmed when the Work was last written.
