@@ -157,6 +157,9 @@ func (o *options) restConfig() (*rest.Config, error) {
 // run runs the controller until ctx is done, and then releases the lease.
 func run(ctx context.Context, config *rest.Config, options *options) error {
 	if err := awaitKarmada(ctx, config, options); err != nil {
+		if ctx.Err() != nil {
+			return nil // it was to end before the API server answered
+		}
 		return err
 	}
 	mgr, err := newManager(ctx, config, options)

@@ -254,7 +254,7 @@ func TestChangedKubeconfigEndsAStart(t *testing.T) {
 	}
 }
 
-// awaitProbe waits until a process answers health checks.
+// awaitProbe waits until a process is ready.
 func awaitProbe(t *testing.T, address string, ended <-chan error) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -263,7 +263,7 @@ func awaitProbe(t *testing.T, address string, ended <-chan error) {
 			t.Fatalf("the manager ended by itself: %v", err)
 		default:
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
 		if err != nil {
 			return false, err
 		}
@@ -274,7 +274,7 @@ func awaitProbe(t *testing.T, address string, ended <-chan error) {
 		return response.StatusCode == http.StatusOK, response.Body.Close()
 	})
 	if err != nil {
-		t.Fatalf("waiting until the process answers health checks: %v", err)
+		t.Fatalf("waiting until the process is ready: %v", err)
 	}
 }
 
