@@ -48,11 +48,11 @@ var badLinks = []struct {
 	forgotten bool
 	lasts     time.Duration
 }{
-	{name: "slow", state: testbed.LinkState{Delay: 200 * time.Millisecond, Jitter: 100 * time.Millisecond}, lasts: 20 * time.Second},
-	{name: "lossy", state: testbed.LinkState{Delay: 20 * time.Millisecond, Loss: 0.05}, lasts: 20 * time.Second},
-	{name: "narrow", state: testbed.LinkState{BytesPerSecond: 64 << 10}, lasts: 20 * time.Second},
-	{name: "cut", state: testbed.LinkState{CutAfter: 5000}, lasts: 20 * time.Second},
-	{name: "silent", state: testbed.LinkState{Silent: true}, lasts: time.Minute},
+	{name: "slow", state: testbed.LinkState{Delay: 200 * time.Millisecond, Jitter: 100 * time.Millisecond}, lasts: 8 * time.Second},
+	{name: "lossy", state: testbed.LinkState{Delay: 20 * time.Millisecond, Loss: 0.05}, lasts: 8 * time.Second},
+	{name: "narrow", state: testbed.LinkState{BytesPerSecond: 64 << 10}, lasts: 8 * time.Second},
+	{name: "cut", state: testbed.LinkState{CutAfter: 5000}, lasts: 8 * time.Second},
+	{name: "silent", state: testbed.LinkState{Silent: true}, lasts: 20 * time.Second},
 	{name: "forgotten", forgotten: true, lasts: time.Minute},
 }
 

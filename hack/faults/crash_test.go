@@ -1,0 +1,291 @@
+//go:build faults
+
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/karmada-direct/karmada-direct/hack/testbed"
+)
+
+const (
+	// defaultPairs is the number of pairs of operations during which the controller is
+	// killed, unless FAULTS_CRASH_PAIRS says otherwise.
+	defaultPairs = 20
+	// still is for how long nothing changes in the end state of an operation that nothing
+	// has disturbed.
+	still = 3 * time.Second
+)
+
+// crash is the end of the controller at a write.
+type crash struct {
+	// at is the number of the write, counted from 1.
+	at int
+	// forward: the write takes effect, and only its response is lost.
+	forward bool
+}
+
+func (c crash) String() string {
+	if c.forward {
+		return fmt.Sprintf("after write %d", c.at)
+	}
+	return fmt.Sprintf("before write %d", c.at)
+}
+
+// The controller is killed at each write of each operation of the API, before or after
+// the write takes effect, and restarted. In the end, the object, its Works and what the
+// members run are the same as after the same operation without a crash.
+func TestCrashAtEveryWrite(t *testing.T) {
+	c := newCrashes(t)
+	for _, each := range operations() {
+		t.Run(each.name, func(t *testing.T) { c.in(t).everywhere(each) })
+	}
+	c.finish()
+}
+
+// The controller is killed at each write of two operations of users, one immediately
+// after the other.
+func TestCrashDuringPairs(t *testing.T) {
+	c := newCrashes(t)
+	count := defaultPairs
+	if text := os.Getenv("FAULTS_CRASH_PAIRS"); text != "" {
+		given, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("reading FAULTS_CRASH_PAIRS: %v", err)
+		}
+		count = given
+	}
+	pairs, numbers := pairsOf(operations()), bed.Seeded(t)
+	numbers.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+	for _, pair := range pairs[:min(count, len(pairs))] {
+		t.Run(pair.name, func(t *testing.T) { c.in(t).everywhere(pair) })
+	}
+	c.finish()
+}
+
+// pairsOf returns each operation followed by each one that users can do next.
+func pairsOf(all []operation) []operation {
+	var pairs []operation
+	for _, first := range all {
+		for _, second := range all {
+			if first.from.kind == second.from.kind {
+				pairs = append(pairs, operation{first.name + ", " + second.name, first.from, append(first.steps, second.steps...)})
+			}
+		}
+	}
+	return pairs
+}
+
+// crashing is what the cases of a test share.
+type crashing struct {
+	t          *testing.T
+	ns         *Namespace
+	controller *replica
+	// count is the number of crashes.
+	count *int
+	// ends are the states that the cases have reached, and those that they must keep.
+	ends *[]end
+}
+
+// end is the state in which a case ended.
+type end struct {
+	of    string
+	wish  wish
+	state string
+}
+
+func newCrashes(t *testing.T) *crashing {
+	t.Helper()
+	c := &crashing{t: t, ns: newNamespace(t), count: new(int), ends: &[]end{}}
+	labelsMembers(t)
+	if err := bed.Controller.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bed.Controller.Start(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.controller = newReplica(t, "crash")
+	if err := c.controller.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// What is left is deleted by a controller that nothing kills.
+		if err := c.controller.Terminate(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// in returns the crashes for use in a subtest.
+func (c *crashing) in(t *testing.T) *crashing {
+	inside := *c
+	inside.t, inside.ns = t, &Namespace{c.ns.In(t)}
+	return &inside
+}
+
+// everywhere does an operation without a crash, and then with one at each of its writes.
+func (c *crashing) everywhere(op operation) {
+	c.t.Helper()
+	want, writes := c.reference(op)
+	for _, forward := range []bool{true, false} {
+		for at := 1; c.survives(op, crash{at: at, forward: forward}, want); at++ {
+			if at > 2*writes+2 {
+				c.t.Fatalf("the operation never ends: it has %d writes without a crash", writes)
+			}
+			*c.count++
+		}
+	}
+}
+
+// reference does an operation without a crash. It returns the state in which it ends and
+// the number of writes that it needs.
+func (c *crashing) reference(op operation) (state string, writes int) {
+	c.t.Helper()
+	name := c.begins(op, "reference")
+	began := time.Now()
+	aim := c.brings(op, name, nil)
+	var since time.Time
+	c.ns.Eventually(fmt.Sprintf("nothing changes anymore after %q", op.name), func(ctx context.Context) error {
+		now, err := c.snapshot(ctx, aim)
+		if err != nil {
+			return err
+		}
+		if now != state {
+			state, since = now, time.Now()
+		}
+		if time.Since(since) < still {
+			return fmt.Errorf("it has changed in the last %v", still)
+		}
+		return aim.isReported(ctx)
+	})
+	*c.ends = append(*c.ends, end{op.name + " without a crash", aim, state})
+	return state, len(c.controller.audit.Since(began, nil))
+}
+
+// begins brings the state in which an operation begins, and returns the name of what it
+// is about.
+func (c *crashing) begins(op operation, of string) (name string) {
+	c.t.Helper()
+	name = fmt.Sprintf("crash-%d-%s", len(*c.ends), of)
+	start := op.from.named(c.ns, name)
+	if err := start.brings(c.ns.Ctx); err != nil {
+		c.t.Fatal(err)
+	}
+	c.ns.Eventually("the operation can begin", start.isSettled)
+	return name
+}
+
+// brings lets users do an operation. If the controller has been killed, it starts again
+// as soon as users have done what they can.
+func (c *crashing) brings(op operation, name string, restart func() error) wish {
+	c.t.Helper()
+	aim := op.from.named(c.ns, name)
+	for _, step := range op.steps {
+		step(&aim)
+		wanted := aim
+		err := wanted.brings(c.ns.Ctx)
+		if errors.Is(err, errTerminating) && restart != nil {
+			if err := restart(); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		if err == nil {
+			continue
+		}
+		c.ns.Eventually("the API server accepts "+op.name, wanted.brings)
+	}
+	return aim
+}
+
+// survives kills the controller at a write of an operation. It reports whether the
+// operation had that many writes.
+func (c *crashing) survives(op operation, at crash, want string) bool {
+	c.t.Helper()
+	name := c.begins(op, fmt.Sprintf("%d-%v", at.at, at.forward))
+	sprung := c.controller.audit.Set(&testbed.Trap{At: at.at, Forward: at.forward, Spring: c.controller.Kill})
+	dead := true
+	restart := func() error {
+		select {
+		case <-sprung:
+		default:
+			return nil
+		}
+		if !dead {
+			return nil
+		}
+		dead = false
+		return c.controller.Start()
+	}
+	aim := c.brings(op, name, restart)
+	c.ns.Eventually("the controller is killed, or the operation is over", func(ctx context.Context) error {
+		select {
+		case <-sprung:
+			return nil
+		default:
+			return c.equals(ctx, aim, want)
+		}
+	})
+	fired := c.controller.audit.Disarm()
+	if fired {
+		<-sprung
+		if err := restart(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.ns.Eventually(fmt.Sprintf("%q ends as without a crash, after one %v", op.name, at), func(ctx context.Context) error { return c.equals(ctx, aim, want) })
+	*c.ends = append(*c.ends, end{fmt.Sprintf("%s with a crash %v", op.name, at), aim, want})
+	return fired
+}
+
+// equals returns an error unless the state is the same as without a crash.
+func (c *crashing) equals(ctx context.Context, aim wish, want string) error {
+	have, err := c.snapshot(ctx, aim)
+	if err != nil {
+		return err
+	}
+	if difference := cmp.Diff(strings.Split(want, "\n"), strings.Split(have, "\n")); difference != "" {
+		return fmt.Errorf("the state differs (-without +with a crash):\n%s", difference)
+	}
+	return nil
+}
+
+// finish checks that all cases are still in the state in which they ended.
+func (c *crashing) finish() {
+	for _, each := range *c.ends {
+		if err := c.equals(c.ns.Ctx, each.wish, each.state); err != nil {
+			c.t.Errorf("%s: later, %v", each.of, err)
+		}
+	}
+	if *c.count < len(*c.ends)/2 {
+		c.t.Errorf("the controller was killed only %d times", *c.count)
+	}
+	measured(c.t, "kills of the controller at a write, before and after it takes effect", strconv.Itoa(*c.count), "each ends as without a crash")
+}
