@@ -32,6 +32,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -44,6 +45,7 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/propagation"
+	"github.com/karmada-direct/karmada-direct/controllers/throttle"
 )
 
 // leaseName is the name of the lease, which one replica holds at a time.
@@ -187,7 +189,11 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 		config = rest.CopyConfig(config)
 		config.Wrap(clock.wraps)
 	}
-	mgr, err := ctrl.NewManager(config, options.managerOptions(config, scheme, cacheOptions, metrics))
+	managerOptions := options.managerOptions(config, scheme, cacheOptions, metrics)
+	// The lease does not wait in line, and the fence sees a request when it is its turn.
+	config = rest.CopyConfig(config)
+	config.Wrap(throttle.New(clock.RealClock{}, ctrl.Log.WithName("throttle")).Wrap)
+	mgr, err := ctrl.NewManager(config, managerOptions)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the Karmada API server %s: %w", config.Host, err)
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/controllers/throttle"
 )
 
 // Reconciler keeps the Works and the status of the objects of one kind up to date.
@@ -93,7 +94,7 @@ type Reconciler struct {
 // Reconcile brings the Works and the status of one object up to date. The caller
 // logs the error.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	result, err := r.reconcile(ctx, request)
+	result, err := r.reconcile(throttle.For(ctx, request.Namespace), request)
 	return r.onlyNews(request.NamespacedName, result, err)
 }
 

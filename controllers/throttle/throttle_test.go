@@ -1,0 +1,222 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package throttle
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"k8s.io/utils/clock"
+)
+
+// elapses lets virtual time go by.
+func elapses(duration time.Duration) { <-time.After(duration) }
+
+// server accepts a limited number of requests per second, or at the same time, and
+// answers after a while.
+type server struct {
+	rate, seats int
+	takes       time.Duration
+
+	mu                          sync.Mutex
+	now, most, rejected, inside int
+	second                      time.Time
+	inSecond                    int
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
+	if !s.enters() {
+		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}, Body: http.NoBody}, nil
+	}
+	elapses(s.takes)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now--
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func (s *server) enters() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if second := time.Now().Truncate(time.Second); !second.Equal(s.second) {
+		s.second, s.inSecond = second, 0
+	}
+	if s.seats > 0 && s.now == s.seats || s.rate > 0 && s.inSecond == s.rate {
+		s.rejected++
+		return false
+	}
+	s.now++
+	s.inSecond++
+	s.inside++
+	s.most = max(s.most, s.now)
+	return true
+}
+
+// tenant sends requests one after another, as a worker does: it tries again after a
+// second if it is rejected. It returns when so many were accepted.
+func tenant(ctx context.Context, transport http.RoundTripper, namespace string, count int) {
+	for accepted := 0; accepted < count && ctx.Err() == nil; {
+		request, err := http.NewRequestWithContext(For(ctx, namespace), http.MethodGet, "https://karmada/api", http.NoBody)
+		if err != nil {
+			panic(err)
+		}
+		response, err := transport.RoundTrip(request)
+		if err != nil {
+			return
+		}
+		_ = response.Body.Close()
+		if response.StatusCode == http.StatusTooManyRequests {
+			elapses(time.Second)
+			continue
+		}
+		accepted++
+	}
+}
+
+// workers runs tenants concurrently.
+func workers(ctx context.Context, transport http.RoundTripper, namespace string, count int) *sync.WaitGroup {
+	group := &sync.WaitGroup{}
+	for range count {
+		group.Go(func() { tenant(ctx, transport, namespace, 1<<30) })
+	}
+	return group
+}
+
+// Without rejections, nothing waits.
+func TestNoLimitWithoutRejections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
+		defer end()
+		api := &server{takes: time.Second}
+		group := workers(ctx, New(clock.RealClock{}, testr.New(t)).Wrap(api), "shop", 100)
+		group.Wait()
+		if api.most != 100 {
+			t.Errorf("%d requests at the same time, want 100", api.most)
+		}
+	})
+}
+
+// A small tenant does not wait for the requests of a large one, and few requests are
+// rejected. Without the throttle, both are different.
+func TestSmallTenantDoesNotWait(t *testing.T) {
+	for name, api := range map[string]*server{
+		"few requests per second":       {rate: 2, takes: 5 * time.Millisecond},
+		"few requests at the same time": {seats: 5, takes: 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				transport := New(clock.RealClock{}, testr.New(t)).Wrap(api)
+				group := workers(ctx, transport, "large", 64)
+				elapses(time.Minute)
+				api.rejected, api.inside = 0, 0
+				began := time.Now()
+				tenant(ctx, transport, "small", 5)
+				if took := time.Since(began); took > 15*time.Second {
+					t.Errorf("five requests of a small tenant took %v, want at most 15 s", took)
+				}
+				elapses(time.Minute)
+				seconds := time.Since(began).Seconds()
+				if rate := float64(api.rejected) / seconds; rate > 2 {
+					t.Errorf("%.1f requests were rejected per second, want at most 2", rate)
+				}
+				possible := float64(api.rate)
+				if api.seats > 0 {
+					possible = float64(api.seats) / api.takes.Seconds()
+				}
+				if rate := float64(api.inside) / seconds; rate < possible/2 {
+					t.Errorf("%.1f requests were accepted per second, of %.1f possible", rate, possible)
+				}
+				end()
+				group.Wait()
+			})
+		})
+	}
+}
+
+// When the overload ends, the limit ends.
+func TestLimitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		api := &server{rate: 2}
+		throttle := New(clock.RealClock{}, testr.New(t))
+		group := workers(ctx, throttle.Wrap(api), "shop", 64)
+		elapses(30 * time.Second)
+		throttle.mu.Lock()
+		limited := throttle.limit
+		throttle.mu.Unlock()
+		if limited == 0 || limited > 2 {
+			t.Errorf("the limit under overload is %d, want 1 or 2", limited)
+		}
+		api.mu.Lock()
+		api.rate, api.takes = 0, 10*time.Millisecond
+		api.mu.Unlock()
+		elapses(time.Minute)
+		throttle.mu.Lock()
+		if throttle.limit != 0 {
+			t.Errorf("a minute after the overload, the limit is %d", throttle.limit)
+		}
+		throttle.mu.Unlock()
+		end()
+		group.Wait()
+		if throttle.inFlight != 0 || len(throttle.lines) != 0 || len(throttle.turns) != 0 {
+			t.Errorf("%d requests in flight, lines %v and turns %v are left", throttle.inFlight, throttle.lines, throttle.turns)
+		}
+	})
+}
+
+// A request whose context ends does not wait any longer, and leaves nothing behind.
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttle := New(clock.RealClock{}, testr.New(t))
+		throttle.limit, throttle.inFlight = 1, 1 // a request that is never answered
+		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if err := throttle.await(For(ctx, "shop")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the request ends with %v", err)
+		}
+		throttle.answered(time.Now(), nil)
+		if throttle.inFlight != 0 || len(throttle.lines) != 0 || len(throttle.turns) != 0 {
+			t.Errorf("%d requests in flight, lines %v and turns %v are left", throttle.inFlight, throttle.lines, throttle.turns)
+		}
+	})
+}
+
+// Watches stay open, so they do not count.
+func TestWatchesPass(t *testing.T) {
+	throttle := New(clock.RealClock{}, testr.New(t))
+	throttle.limit, throttle.inFlight = 1, 1
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://karmada/api/v1/configmaps?watch=true", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := throttle.Wrap(&server{}).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if throttle.inFlight != 1 {
+		t.Errorf("%d requests in flight, want 1", throttle.inFlight)
+	}
+}
