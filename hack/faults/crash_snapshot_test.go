@@ -127,7 +127,7 @@ func strip(value any) {
 
 // leveled replaces names and identities.
 func leveled(text, name string) string {
-	text = regexp.MustCompile(regexp.QuoteMeta(name)+`(-configuration)?-[0-9a-z]{8,10}\b`).ReplaceAllString(text, "NAME$1-HASH")
+	text = regexp.MustCompile(regexp.QuoteMeta(name)+`(-configuration)?-[0-9a-z]{5,10}\b`).ReplaceAllString(text, "NAME$1-HASH")
 	text = strings.ReplaceAll(text, name, "NAME")
 	known := map[string]string{}
 	return identities.ReplaceAllStringFunc(text, func(identity string) string {
