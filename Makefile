@@ -46,7 +46,7 @@ fmt: ## Format the Go code and sort the imports of every module.
 
 .PHONY: vet
 vet: ## Run go vet, including test files with build tags.
-	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,faults,soak,mutants ./...
+	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,e2e_manifests,faults,soak,mutants ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint on every module.
@@ -114,6 +114,13 @@ e2e-argocd: ## Deploy to Karmada with Argo CD from a Git repository. Needs redis
 .PHONY: e2e-karmada
 e2e-karmada: ## Play the same traces on a real Karmada and on the simulated one, and compare.
 	go test -tags e2e,e2e_karmada -run '^TestKarmadaIsAsItsModel' -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
+
+# A folder with further manifests.
+MANIFESTS ?=
+
+.PHONY: e2e-manifests
+e2e-manifests: ## Propagate manifests of Argo CD directly and by policies, and compare. MANIFESTS=folder adds others.
+	E2E_MANIFESTS="$(MANIFESTS)" go test -tags e2e,e2e_manifests -run '^TestManifestsBothWays' -count 1 -timeout 90m -v $(TESTFLAGS) ./hack/e2e
 
 # How many steps to simulate at least, in runs of 600 and the steps until all is quiet,
 # and the seed of the first run.

@@ -41,8 +41,8 @@ var uncertain = []string{
 	"uid", "resourceVersion", "creationTimestamp", "managedFields", "lastTransitionTime", "lastUpdateTime", "deletionTimestamp",
 }
 
-// identities are UIDs and revisions. Only where the same one occurs matters.
-var identities = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{16}\b`)
+// identities are UIDs, revisions, and hashes that identify dependencies. Only where the same one occurs matters.
+var identities = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b|\b[0-9a-f]{16}\b`)
 
 // snapshot describes everything that follows from a wish: the object, the status of its
 // resource, the Works, and what the members run. Names and identities are the same for

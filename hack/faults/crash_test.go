@@ -29,7 +29,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
@@ -62,10 +66,11 @@ func (c crash) String() string {
 // members run are the same as after the same operation without a crash.
 func TestCrashAtEveryWrite(t *testing.T) {
 	c := newCrashes(t)
-	for _, each := range operations() {
+	all := operations()
+	for _, each := range all {
 		t.Run(each.name, func(t *testing.T) { c.in(t).everywhere(each) })
 	}
-	c.finish()
+	c.finish(len(all))
 }
 
 // The controller is killed at each write of two operations of users, one immediately
@@ -82,10 +87,11 @@ func TestCrashDuringPairs(t *testing.T) {
 	}
 	pairs, numbers := pairsOf(operations()), bed.Seeded(t)
 	numbers.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
-	for _, pair := range pairs[:min(count, len(pairs))] {
+	pairs = pairs[:min(count, len(pairs))]
+	for _, pair := range pairs {
 		t.Run(pair.name, func(t *testing.T) { c.in(t).everywhere(pair) })
 	}
-	c.finish()
+	c.finish(len(pairs))
 }
 
 // pairsOf returns each operation followed by each one that users can do next.
@@ -108,8 +114,8 @@ type crashing struct {
 	controller *replica
 	// count is the number of crashes.
 	count *int
-	// ends are the states that the cases have reached, and those that they must keep.
-	ends *[]end
+	// ends are the states in which the cases of an operation have ended, and must stay.
+	ends []end
 }
 
 // end is the state in which a case ended.
@@ -121,7 +127,7 @@ type end struct {
 
 func newCrashes(t *testing.T) *crashing {
 	t.Helper()
-	c := &crashing{t: t, ns: newNamespace(t), count: new(int), ends: &[]end{}}
+	c := &crashing{t: t, count: new(int)}
 	labelsMembers(t)
 	if err := bed.Controller.Terminate(); err != nil {
 		t.Fatal(err)
@@ -136,7 +142,6 @@ func newCrashes(t *testing.T) *crashing {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// What is left is deleted by a controller that nothing kills.
 		if err := c.controller.Terminate(); err != nil {
 			t.Error(err)
 		}
@@ -144,11 +149,40 @@ func newCrashes(t *testing.T) *crashing {
 	return c
 }
 
-// in returns the crashes for use in a subtest.
+// in returns the crashes for use in a subtest, with a namespace of its own.
 func (c *crashing) in(t *testing.T) *crashing {
+	t.Helper()
 	inside := *c
-	inside.t, inside.ns = t, &Namespace{c.ns.In(t)}
+	inside.t, inside.ns = t, newNamespace(t)
+	t.Cleanup(inside.clears)
 	return &inside
+}
+
+// clears deletes all objects, with a controller that is alive, and then what they have
+// left on the members because users wanted it.
+func (c *crashing) clears() {
+	ctx := context.Background()
+	c.controller.Kill()
+	if err := c.controller.Start(); err != nil {
+		c.t.Error(err)
+	}
+	inside := client.InNamespace(c.ns.Name)
+	err := karmada.DeleteAllOf(ctx, &DirectPropagation{}, inside)
+	err = errors.Join(err, bed.Await(ctx, "all objects are gone", func(ctx context.Context) error {
+		list := &propagationv1alpha1.DirectPropagationList{}
+		if err := karmada.List(ctx, list, inside); err != nil || len(list.Items) == 0 {
+			return err
+		}
+		return fmt.Errorf("%d are left, the first: %s", len(list.Items), list.Items[0].Name)
+	}))
+	for _, member := range targets {
+		for _, kind := range []client.Object{&corev1.ConfigMap{}, &appsv1.Deployment{}} {
+			err = errors.Join(err, member.DeleteAllOf(ctx, kind, inside))
+		}
+	}
+	if err != nil {
+		c.t.Error(err)
+	}
 }
 
 // everywhere does an operation without a crash, and then with one at each of its writes.
@@ -161,6 +195,11 @@ func (c *crashing) everywhere(op operation) {
 				c.t.Fatalf("the operation never ends: it has %d writes without a crash", writes)
 			}
 			*c.count++
+		}
+	}
+	for _, each := range c.ends {
+		if err := c.equals(c.ns.Ctx, each.wish, each.state); err != nil {
+			c.t.Errorf("%s: later, %v", each.of, err)
 		}
 	}
 }
@@ -186,7 +225,7 @@ func (c *crashing) reference(op operation) (state string, writes int) {
 		}
 		return aim.isReported(ctx)
 	})
-	*c.ends = append(*c.ends, end{op.name + " without a crash", aim, state})
+	c.ends = append(c.ends, end{op.name + " without a crash", aim, state})
 	return state, len(c.controller.audit.Since(began, nil))
 }
 
@@ -194,7 +233,7 @@ func (c *crashing) reference(op operation) (state string, writes int) {
 // is about.
 func (c *crashing) begins(op operation, of string) (name string) {
 	c.t.Helper()
-	name = fmt.Sprintf("crash-%d-%s", len(*c.ends), of)
+	name = fmt.Sprintf("crash-%d-%s", len(c.ends), of)
 	start := op.from.named(c.ns, name)
 	if err := start.brings(c.ns.Ctx); err != nil {
 		c.t.Fatal(err)
@@ -261,7 +300,7 @@ func (c *crashing) survives(op operation, at crash, want string) bool {
 		}
 	}
 	c.ns.Eventually(fmt.Sprintf("%q ends as without a crash, after one %v", op.name, at), func(ctx context.Context) error { return c.equals(ctx, aim, want) })
-	*c.ends = append(*c.ends, end{fmt.Sprintf("%s with a crash %v", op.name, at), aim, want})
+	c.ends = append(c.ends, end{fmt.Sprintf("%s with a crash %v", op.name, at), aim, want})
 	return fired
 }
 
@@ -277,15 +316,11 @@ func (c *crashing) equals(ctx context.Context, aim wish, want string) error {
 	return nil
 }
 
-// finish checks that all cases are still in the state in which they ended.
-func (c *crashing) finish() {
-	for _, each := range *c.ends {
-		if err := c.equals(c.ns.Ctx, each.wish, each.state); err != nil {
-			c.t.Errorf("%s: later, %v", each.of, err)
-		}
-	}
-	if *c.count < len(*c.ends)/2 {
+// finish records the number of crashes.
+func (c *crashing) finish(operations int) {
+	if *c.count < 2*operations {
 		c.t.Errorf("the controller was killed only %d times", *c.count)
 	}
-	measured(c.t, "kills of the controller at a write, before and after it takes effect", strconv.Itoa(*c.count), "each ends as without a crash")
+	measured(c.t, fmt.Sprintf("kills of the controller at each write of %d operations, before and after it takes effect", operations),
+		strconv.Itoa(*c.count), "each ends as without a crash")
 }
