@@ -198,6 +198,22 @@ func (w wish) isSettled(ctx context.Context) error {
 	if !meta.IsStatusConditionTrue(object.Status.Conditions, propagationv1alpha1.ConditionReady) {
 		return testbed.NotReady(object)
 	}
+	return w.isAggregated(ctx)
+}
+
+// isAggregated returns an error unless the status of a Deployment counts the Pods of all
+// clusters.
+func (w wish) isAggregated(ctx context.Context) error {
+	web, is := w.resource().(*appsv1.Deployment)
+	if !is {
+		return nil
+	}
+	if err := karmada.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
+		return err
+	}
+	if want := int32(len(w.spec.Clusters)); web.Status.AvailableReplicas != want || web.Status.ObservedGeneration != web.Generation {
+		return fmt.Errorf("the status of the Deployment is not about %d Pods: %+v", want, web.Status)
+	}
 	return nil
 }
 
