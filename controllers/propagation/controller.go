@@ -94,7 +94,7 @@ type Reconciler struct {
 // Reconcile brings the Works and the status of one object up to date. The caller
 // logs the error.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	result, err := r.reconcile(throttle.For(ctx, request.Namespace), request)
+	result, err := r.reconcile(throttle.For(ctx, request.Namespace, r.Clock.Now()), request)
 	return r.onlyNews(request.NamespacedName, result, err)
 }
 

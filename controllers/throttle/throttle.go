@@ -42,11 +42,18 @@ const (
 	longestPause = 10 * time.Second
 )
 
-type tenantKey struct{}
+// purpose is what a request is made for: an object of a namespace, since a moment.
+type purpose struct {
+	namespace string
+	since     time.Time
+}
 
-// For returns a context for requests that are made for an object of a namespace.
-func For(ctx context.Context, namespace string) context.Context {
-	return context.WithValue(ctx, tenantKey{}, namespace)
+type purposeKey struct{}
+
+// For returns a context for the requests that are made for an object of a namespace. Those
+// whose work began first go first, so that it ends, rather than all at the same time.
+func For(ctx context.Context, namespace string, since time.Time) context.Context {
+	return context.WithValue(ctx, purposeKey{}, purpose{namespace: namespace, since: since})
 }
 
 // Throttle limits how many requests of a process are in flight.
@@ -119,14 +126,9 @@ func (t *Throttle) await(ctx context.Context) error {
 		t.mu.Unlock()
 		return nil
 	}
-	namespace, _ := ctx.Value(tenantKey{}).(string)
+	what, _ := ctx.Value(purposeKey{}).(purpose)
 	turn := make(chan struct{})
-	line, has := t.lines[namespace]
-	if !has {
-		line = list.New()
-		t.lines[namespace], t.turns = line, append(t.turns, namespace)
-	}
-	place := line.PushBack(turn)
+	line, place := t.queue(what, turn)
 	t.send()
 	t.mu.Unlock()
 	select {
@@ -146,6 +148,29 @@ func (t *Throttle) await(ctx context.Context) error {
 	return ctx.Err() //nolint:wrapcheck // a transport passes errors on
 }
 
+// waiting is a request in a line. Its turn has come when the channel is closed.
+type waiting struct {
+	since time.Time
+	turn  chan struct{}
+}
+
+// queue puts a request into the line of its namespace, behind those whose work began
+// before.
+func (t *Throttle) queue(what purpose, turn chan struct{}) (line *list.List, place *list.Element) {
+	line, has := t.lines[what.namespace]
+	if !has {
+		line = list.New()
+		t.lines[what.namespace], t.turns = line, append(t.turns, what.namespace)
+	}
+	request := waiting{since: what.since, turn: turn}
+	for before := line.Back(); before != nil; before = before.Prev() {
+		if !before.Value.(waiting).since.After(what.since) { //nolint:forcetypeassert // lines contain nothing else
+			return line, line.InsertAfter(request, before)
+		}
+	}
+	return line, line.PushFront(request)
+}
+
 // send lets requests go that wait, as many as the limit allows.
 func (t *Throttle) send() {
 	for len(t.turns) > 0 && (t.limit == 0 || t.inFlight < t.limit) && !t.clock.Now().Before(t.paused) {
@@ -155,7 +180,7 @@ func (t *Throttle) send() {
 		if first := line.Front(); first != nil {
 			line.Remove(first)
 			t.inFlight++
-			close(first.Value.(chan struct{})) //nolint:forcetypeassert // lines contain nothing else
+			close(first.Value.(waiting).turn) //nolint:forcetypeassert // lines contain nothing else
 		}
 		if line.Len() == 0 {
 			delete(t.lines, namespace)

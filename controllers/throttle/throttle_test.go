@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,7 +78,7 @@ func (s *server) enters() bool {
 // second if it is rejected. It returns when so many were accepted.
 func tenant(ctx context.Context, transport http.RoundTripper, namespace string, count int) {
 	for accepted := 0; accepted < count && ctx.Err() == nil; {
-		request, err := http.NewRequestWithContext(For(ctx, namespace), http.MethodGet, "https://karmada/api", http.NoBody)
+		request, err := http.NewRequestWithContext(For(ctx, namespace, time.Now()), http.MethodGet, "https://karmada/api", http.NoBody)
 		if err != nil {
 			panic(err)
 		}
@@ -193,12 +194,44 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 		throttle.limit, throttle.inFlight = 1, 1 // a request that is never answered
 		ctx, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
-		if err := throttle.await(For(ctx, "shop")); !errors.Is(err, context.DeadlineExceeded) {
+		if err := throttle.await(For(ctx, "shop", time.Now())); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the request ends with %v", err)
 		}
 		throttle.answered(time.Now(), nil)
 		if throttle.inFlight != 0 || len(throttle.lines) != 0 || len(throttle.turns) != 0 {
 			t.Errorf("%d requests in flight, lines %v and turns %v are left", throttle.inFlight, throttle.lines, throttle.turns)
+		}
+	})
+}
+
+// Work that began first ends first, rather than all work at the same time.
+func TestFirstWorkEndsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttle := New(clock.RealClock{}, testr.New(t))
+		throttle.limit, throttle.inFlight = 1, 1 // a request that others wait for
+		throttle.rejected = time.Now()
+		var sent []int
+		group := sync.WaitGroup{}
+		for i := range 3 {
+			ctx := For(t.Context(), "shop", time.Now())
+			group.Go(func() {
+				for range 2 {
+					if err := throttle.await(ctx); err != nil {
+						t.Error(err)
+					}
+					sent = append(sent, i)
+					elapses(time.Millisecond)
+					throttle.answered(time.Now(), nil)
+				}
+			})
+			elapses(time.Second)
+		}
+		throttle.answered(time.Now(), nil)
+		group.Wait()
+		// When a request has been answered, the next one in the line goes before its sender
+		// can come back.
+		if !slices.Equal(sent, []int{0, 1, 0, 1, 2, 2}) {
+			t.Errorf("the requests went in the order %v", sent)
 		}
 	})
 }
