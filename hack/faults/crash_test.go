@@ -66,11 +66,10 @@ func (c crash) String() string {
 // members run are the same as after the same operation without a crash.
 func TestCrashAtEveryWrite(t *testing.T) {
 	c := newCrashes(t)
-	all := operations()
-	for _, each := range all {
+	for _, each := range operations() {
 		t.Run(each.name, func(t *testing.T) { c.in(t).everywhere(each) })
 	}
-	c.finish(len(all))
+	c.finish()
 }
 
 // The controller is killed at each write of two operations of users, one immediately
@@ -87,11 +86,10 @@ func TestCrashDuringPairs(t *testing.T) {
 	}
 	pairs, numbers := pairsOf(operations()), bed.Seeded(t)
 	numbers.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
-	pairs = pairs[:min(count, len(pairs))]
-	for _, pair := range pairs {
+	for _, pair := range pairs[:min(count, len(pairs))] {
 		t.Run(pair.name, func(t *testing.T) { c.in(t).everywhere(pair) })
 	}
-	c.finish(len(pairs))
+	c.finish()
 }
 
 // pairsOf returns each operation followed by each one that users can do next.
@@ -112,8 +110,8 @@ type crashing struct {
 	t          *testing.T
 	ns         *Namespace
 	controller *replica
-	// count is the number of crashes.
-	count *int
+	// count is the number of crashes, during so many operations.
+	count, during *int
 	// ends are the states in which the cases of an operation have ended, and must stay.
 	ends []end
 }
@@ -127,7 +125,7 @@ type end struct {
 
 func newCrashes(t *testing.T) *crashing {
 	t.Helper()
-	c := &crashing{t: t, count: new(int)}
+	c := &crashing{t: t, count: new(int), during: new(int)}
 	labelsMembers(t)
 	if err := bed.Controller.Terminate(); err != nil {
 		t.Fatal(err)
@@ -188,6 +186,7 @@ func (c *crashing) clears() {
 // everywhere does an operation without a crash, and then with one at each of its writes.
 func (c *crashing) everywhere(op operation) {
 	c.t.Helper()
+	*c.during++
 	want, writes := c.reference(op)
 	for _, forward := range []bool{true, false} {
 		for at := 1; c.survives(op, crash{at: at, forward: forward}, want); at++ {
@@ -317,10 +316,10 @@ func (c *crashing) equals(ctx context.Context, aim wish, want string) error {
 }
 
 // finish records the number of crashes.
-func (c *crashing) finish(operations int) {
-	if *c.count < 2*operations {
-		c.t.Errorf("the controller was killed only %d times", *c.count)
+func (c *crashing) finish() {
+	if *c.count < 2**c.during {
+		c.t.Errorf("the controller was killed only %d times during %d operations", *c.count, *c.during)
 	}
-	measured(c.t, fmt.Sprintf("kills of the controller at each write of %d operations, before and after it takes effect", operations),
+	measured(c.t, fmt.Sprintf("kills of the controller at each write of %d operations, before and after it takes effect", *c.during),
 		strconv.Itoa(*c.count), "each ends as without a crash")
 }
