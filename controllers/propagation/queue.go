@@ -31,10 +31,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// priorityReport is the priority of reports from clusters: after user changes,
-// which have priority 0, and before the initial pass of a new process, which
-// controller-runtime puts last.
-const priorityReport = handler.LowPriority / 2
+const (
+	// priorityChange is the priority of changes by users.
+	priorityChange = 0
+	// priorityReport is the priority of reports from clusters: after the changes in the
+	// same namespace, and before the initial pass of a new process, which
+	// controller-runtime puts last.
+	priorityReport = handler.LowPriority / 2
+)
 
 // fairQueue is a priority queue in which no namespace keeps the others waiting: a single
 // object is reconciled soon, even if another namespace has thousands in the queue.
@@ -44,6 +48,10 @@ const priorityReport = handler.LowPriority / 2
 // that it was added with, and all others have one less, so that they are taken only if no
 // line has a first one. When the first leaves, the next moves up, behind the first ones of
 // the other lines.
+//
+// The first report of a namespace counts as a change while no change in the namespace waits.
+// The changes of a large tenant would otherwise keep the status of a small one from telling
+// what has become of its only change.
 //
 // A request that is not due is not in the queue yet: however much a namespace has to do
 // later, its next change is the first of its requests.
@@ -309,6 +317,8 @@ func (q *fairQueue) enter(request reconcile.Request, priority int, after time.Du
 	q.places[request] = place{line: at, element: waiting.PushBack(request)}
 	if waiting.Len() > 1 {
 		priority--
+	} else {
+		priority = q.urgency(at)
 	}
 	q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &priority, After: after}, request)
 }
@@ -321,9 +331,31 @@ func (q *fairQueue) leave(request reconcile.Request, at place) {
 	delete(q.places, request)
 	if waiting.Len() == 0 {
 		delete(q.lines, at.line)
+		if at.line.priority == priorityChange {
+			q.moveUp(line{namespace: at.line.namespace, priority: priorityReport})
+		}
 		return
 	}
-	if next, ok := waiting.Front().Value.(reconcile.Request); ok && first {
-		q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: &at.line.priority}, next)
+	if first {
+		q.moveUp(at.line)
+	}
+}
+
+// urgency is the priority of the first request in a line.
+func (q *fairQueue) urgency(of line) int {
+	if of.priority == priorityReport && q.lines[line{namespace: of.namespace, priority: priorityChange}] == nil {
+		return priorityChange
+	}
+	return of.priority
+}
+
+// moveUp gives the first request in a line, if there is one, the priority of a first one.
+func (q *fairQueue) moveUp(in line) {
+	waiting := q.lines[in]
+	if waiting == nil {
+		return
+	}
+	if first, ok := waiting.Front().Value.(reconcile.Request); ok {
+		q.PriorityQueue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(q.urgency(in))}, first)
 	}
 }

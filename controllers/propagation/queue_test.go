@@ -98,19 +98,44 @@ func TestNamespaceWithMuchToDoDelaysNoOther(t *testing.T) {
 	}
 }
 
-// Changes by users come before reports, and reports before the first pass of a new
-// process, in whatever namespace they are.
+// In each namespace, changes by users come before reports. The first pass of a new process
+// comes last.
 func TestFairnessKeepsPriorities(t *testing.T) {
 	queue := newTestQueue(t)
 	queue.adds("small-start", 1, handler.LowPriority)
-	queue.adds("small-report", 1, priorityReport)
-	queue.adds("large", 10_000, 0)
-	queue.adds("large-report", 10_000, priorityReport)
+	queue.adds("large", 10_000, priorityChange)
+	for i := range 10_000 {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(priorityReport)}, requestOf("large", 10_000+i))
+	}
 	taken := queue.takes()
-	for i, want := range map[int]string{0: "large", 9_999: "large", 10_000: "small-report", 20_000: "large-report", 20_001: "small-start"} {
-		if got := taken[i].Namespace; got != want {
-			t.Errorf("request %d is of namespace %s, not %s", i, got, want)
+	for i, want := range map[int]reconcile.Request{
+		0: requestOf("large", 0), 9_999: requestOf("large", 9_999), 10_000: requestOf("large", 10_000), 20_000: requestOf("small-start", 0),
+	} {
+		if taken[i] != want {
+			t.Errorf("request %d is %v, not %v", i, taken[i], want)
 		}
+	}
+}
+
+// The report about the only change of a small namespace does not wait for all changes of
+// a large one, whichever comes first.
+func TestChangesOfOthersDelayNoReport(t *testing.T) {
+	for name, order := range map[string]func(*fairQueue){
+		"report last":  func(q *fairQueue) { q.adds("large", 5000, priorityChange); q.adds("small", 1, priorityReport) },
+		"report first": func(q *fairQueue) { q.adds("small", 1, priorityReport); q.adds("large", 5000, priorityChange) },
+		"after the change of its own namespace": func(q *fairQueue) {
+			q.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(priorityChange)}, requestOf("small", 1))
+			q.adds("small", 1, priorityReport)
+			q.adds("large", 5000, priorityChange)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			queue := newTestQueue(t)
+			order(queue)
+			if at := turnOf(queue.takes(), "small", 0); at > 3 {
+				t.Errorf("the report has turn %d, later than 3", at)
+			}
+		})
 	}
 }
 
@@ -141,13 +166,14 @@ func TestFairQueueForgets(t *testing.T) {
 	}
 }
 
-// A request that is made more urgent is not pushed back by its namespace.
+// A request that is made more urgent is not pushed back by its namespace: only the report
+// that had moved up before goes first.
 func TestRequestMovesUp(t *testing.T) {
 	queue := newTestQueue(t)
 	queue.adds("shop", 10, priorityReport)
 	queue.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, requestOf("shop", 9))
-	if first, _ := queue.Get(); first != requestOf("shop", 9) {
-		t.Errorf("the first request is %v", first)
+	if taken := queue.takes(); taken[0] != requestOf("shop", 0) || taken[1] != requestOf("shop", 9) {
+		t.Errorf("the first requests are %v", taken[:2])
 	}
 }
 
