@@ -1,0 +1,199 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Report is what the conditions of the object say about the rollout.
+type Report struct {
+	// Stalled: a user must do something. Otherwise, if there is a reason, the object is
+	// Reconciling.
+	Stalled bool
+	// Reason is empty if there is nothing to report.
+	Reason  string
+	Message string
+}
+
+// Reasons of a Report.
+const (
+	ReasonProgressing      = "RolloutProgressing"
+	ReasonSoaking          = "RolloutSoaking"
+	ReasonAwaitingApproval = "RolloutAwaitingApproval"
+	ReasonPaused           = "RolloutPaused"
+	ReasonRollingBack      = "RolloutRollingBack"
+	ReasonFailed           = "RolloutFailed"
+	ReasonRolledBack       = "RolledBack"
+	ReasonRollbackFailed   = "RollbackFailed"
+	ReasonStateLost        = "RolloutStateLost"
+)
+
+// Event is an Event of the object.
+type Event struct {
+	Warning bool
+	Reason  string
+	Message string
+}
+
+// Reasons of Events that are not reasons of a Report.
+const (
+	eventStarted          = "RolloutStarted"
+	eventStageStarted     = "StageStarted"
+	eventStageCompleted   = "StageCompleted"
+	eventApprovalRequired = "ApprovalRequired"
+	eventClusterFailed    = "ClusterFailed"
+	eventFailed           = ReasonFailed
+	eventAborted          = "RolloutAborted"
+	eventSuperseded       = "RolloutSuperseded"
+	eventCompleted        = "RolloutCompleted"
+	eventRejected         = "CommandRejected"
+)
+
+// maxEvents is the maximum number of Events of one decision.
+const maxEvents = 16
+
+func (d *decision) event(reason, message string) {
+	if len(d.events) < maxEvents {
+		isWarning := reason == eventClusterFailed || reason == eventFailed || reason == eventRejected || reason == ReasonRollbackFailed
+		d.events = append(d.events, Event{Warning: isWarning, Reason: reason, Message: message})
+	}
+}
+
+func (d *decision) reject(message string) { d.event(eventRejected, message) }
+
+func (d *decision) announceSuperseded(replaced string) {
+	if d.next.Phase == Progressing {
+		d.event(eventSuperseded, fmt.Sprintf("revision %s replaces %s before every cluster has it", d.next.UpdateRevision, replaced))
+	}
+}
+
+// announce records what the rollout begins to wait for.
+func (d *decision) announce(report Report) {
+	if d.in.Status != nil && d.in.Status.Reason == report.Reason {
+		return
+	}
+	switch report.Reason {
+	case ReasonAwaitingApproval:
+		d.event(eventApprovalRequired, report.Message)
+	case ReasonPaused, ReasonRolledBack, ReasonRollbackFailed:
+		d.event(report.Reason, report.Message)
+	}
+}
+
+// report explains where the rollout is.
+func (d *decision) report() Report {
+	s := &d.next
+	switch s.Phase {
+	case Progressing:
+		return d.reportProgress()
+	case Failed:
+		return Report{Stalled: true, Reason: ReasonFailed, Message: d.failureMessage() + "; nothing more starts: change the resource, or request a retry"}
+	case RollingBack, Reverting:
+		if d.isPaused() {
+			return Report{Reason: ReasonPaused, Message: "the return to revision " + s.CurrentRevision + " is paused"}
+		}
+		return d.reportReturn()
+	case RolledBack:
+		return d.reportReturned()
+	case StateLost:
+		return Report{Stalled: true, Reason: ReasonStateLost, Message: "the status of the rollout is lost, and every cluster keeps what it has; " +
+			"request a retry of revision " + s.UpdateRevision + " to begin with that"}
+	case Completed:
+	}
+	return Report{}
+}
+
+// reportProgress is about the first stage that is not passed.
+func (d *decision) reportProgress() Report {
+	s := &d.stages[d.position]
+	about := d.progress(s)
+	switch {
+	case d.isPaused():
+		return Report{Reason: ReasonPaused, Message: "the rollout is paused in " + about}
+	case s.ReadySince == nil:
+		return Report{Reason: ReasonProgressing, Message: about}
+	case d.soakLeft(s) > 0:
+		return Report{Reason: ReasonSoaking, Message: about + "; good since " + s.ReadySince.UTC().Format("15:04:05 MST")}
+	case d.awaitsApproval(s):
+		return Report{Reason: ReasonAwaitingApproval, Message: fmt.Sprintf("%s; to continue, approve %s@%s", about, s.Stage.Name, d.next.UpdateRevision)}
+	}
+	return Report{Reason: ReasonProgressing, Message: about}
+}
+
+// progress counts the clusters of a stage.
+func (d *decision) progress(s *stage) string {
+	counted := d.summarize(s)
+	about := fmt.Sprintf("stage %s: %d of %d clusters ready with revision %s", s.Stage.Name, counted.Ready, counted.Clusters, d.next.UpdateRevision)
+	if counted.Failed > 0 {
+		about += fmt.Sprintf(", %d failed", counted.Failed)
+	}
+	if counted.Deferred > 0 {
+		about += fmt.Sprintf(", %d cannot get it now", counted.Deferred)
+	}
+	return about
+}
+
+// failureMessage is where the failed revision failed.
+func (d *decision) failureMessage() string {
+	failure := d.next.Failure
+	if failure == nil {
+		return fmt.Sprintf("revision %s was aborted", d.next.FailedRevision)
+	}
+	return fmt.Sprintf("revision %s failed in stage %s on %s", d.next.FailedRevision, failure.Stage, listed(failure.ClusterNames, int(failure.Clusters)))
+}
+
+func (d *decision) reportReturn() Report {
+	back := 0
+	for i := range d.members {
+		if d.members[i].Assigned == d.next.CurrentRevision && !d.members[i].turn.exists() {
+			back++
+		}
+	}
+	about := fmt.Sprintf("%d of %d clusters have revision %s again", back, len(d.members), d.next.CurrentRevision)
+	if d.next.Phase == Reverting {
+		return Report{Reason: ReasonProgressing, Message: about}
+	}
+	return Report{Reason: ReasonRollingBack, Message: d.failureMessage() + "; " + about}
+}
+
+// reportReturned names the clusters that have not returned.
+func (d *decision) reportReturned() Report {
+	var missing []string
+	for i := range d.members {
+		if m := &d.members[i]; m.turn.exists() || m.Assigned == d.next.FailedRevision {
+			missing = append(missing, m.Name)
+		}
+	}
+	if len(missing) > 0 {
+		return Report{Stalled: true, Reason: ReasonRollbackFailed, Message: fmt.Sprintf("%s; not back at revision %s: %s",
+			d.failureMessage(), d.next.CurrentRevision, listed(missing, len(missing)))}
+	}
+	return Report{Stalled: true, Reason: ReasonRolledBack, Message: fmt.Sprintf("%s; every cluster has revision %s again",
+		d.failureMessage(), d.next.CurrentRevision)}
+}
+
+// listed names the first three of several clusters.
+func listed(names []string, total int) string {
+	shown := names[:min(3, len(names))]
+	text := strings.Join(shown, ", ")
+	if more := total - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
