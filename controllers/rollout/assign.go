@@ -59,7 +59,7 @@ func assign(status *Status, recorded *turn, c *Cluster) (revision string, suspen
 		// A turn that was stopped goes on when there is a slot for it.
 		return recorded.revision, recorded.stopped != 0
 	case c.Assigned == "":
-		return status.CurrentRevision, false
+		return restored(status, c), false
 	case !c.awaitsConfirmation() || c.Assigned == status.CurrentRevision:
 		return c.Assigned, false
 	case status.CurrentRevision != "":
@@ -69,6 +69,16 @@ func assign(status *Status, recorded *turn, c *Cluster) (revision string, suspen
 		// There is nothing that it could have instead.
 		return c.Assigned, true
 	}
+}
+
+// restored is what a cluster without a Work gets: what it had, if somebody has deleted the
+// Work of a cluster that was done, and otherwise the current revision.
+func restored(status *Status, c *Cluster) string {
+	isHeld := status.Phase == Progressing || status.Phase == Failed
+	if isHeld && c.has(status.UpdateRevision) || status.CurrentRevision == "" {
+		return c.Confirmed
+	}
+	return status.CurrentRevision
 }
 
 // assignments assigns a revision to each member.

@@ -86,16 +86,19 @@ func (o *oracle) checkStarts(seen sight, prev, next *Status) {
 		c := &seen.Clusters[i]
 		t := turnOf(next, c.Name)
 		had := turnOf(prev, c.Name)
-		runs := t != nil && c.Assigned == t.Revision && c.Confirmed == t.Revision
+		runs := t != nil && c.has(t.Revision)
 		abandons := t != nil && t.Revision == next.CurrentRevision && c.Assigned != c.Confirmed
 		isOther := t != nil && (had == nil || had.Revision != t.Revision)
 		if t == nil || t.Failed || t.StoppedAt != nil || isRunning(had, t.Revision) || isOther && (runs || abandons) || !isOther && had.StoppedAt != nil && c.Dispatched {
 			continue
 		}
 		name := stageOf(seen.Strategy, c)
-		started[name] = c.Name
+		started[name], o.began[c.Name] = c.Name, name
 		if isOff(c) {
 			o.violated("deferred", "the turn of %s begins, which cannot get anything", c.Name)
+		}
+		if seen.UpdateRevision == "" && (next.Phase == Progressing || next.Phase == Completed) {
+			o.violated("unreadable", "the turn of %s begins, and the resource cannot be read", c.Name)
 		}
 		if seen.Strategy.Paused || next.Paused {
 			o.violated("paused", "the turn of %s begins while the rollout is paused", c.Name)
@@ -108,6 +111,7 @@ func (o *oracle) checkStarts(seen sight, prev, next *Status) {
 	}
 	for i := range next.Stages {
 		s := &next.Stages[i]
+		o.limits[s.Name] = max(o.limits[s.Name], limit(seen.Strategy, s))
 		if used := slotsUsed(seen, next, s.Name); started[s.Name] != "" && used > limit(seen.Strategy, s) {
 			o.violated("slots", "the turn of %s begins, and then %d are in progress in stage %s", started[s.Name], used, s.Name)
 		}
@@ -167,7 +171,7 @@ func (o *oracle) checkDeadlines(w *world, seen sight, prev, next *Status) {
 
 // checkBudgets: a rollout does not go on if more clusters of a stage have failed than
 // may, and goes on only for another revision or on request.
-func (o *oracle) checkBudgets(seen sight, prev, next *Status) {
+func (o *oracle) checkBudgets(seen sight, next *Status) {
 	failed := map[string]int{}
 	for i := range seen.Clusters {
 		c := &seen.Clusters[i]
@@ -180,7 +184,8 @@ func (o *oracle) checkBudgets(seen sight, prev, next *Status) {
 			o.violated("budget", "%d clusters of stage %s have failed, and the rollout goes on", count, name)
 		}
 	}
-	if prev.FailedRevision == next.UpdateRevision && next.Phase == Progressing && next.Handled.Retry == prev.Handled.Retry && !seen.Equivalent {
+	prev := seen.Status
+	if prev != nil && prev.FailedRevision == next.UpdateRevision && next.Phase == Progressing && next.Handled.Retry == prev.Handled.Retry && !seen.Equivalent {
 		o.violated("budget", "%s goes on after it has failed", next.UpdateRevision)
 	}
 }
@@ -196,7 +201,7 @@ func (o *oracle) checkCounts(seen sight, next *Status) {
 				continue
 			}
 			members++
-			if c.Assigned == next.UpdateRevision && c.Confirmed == next.UpdateRevision {
+			if c.has(next.UpdateRevision) {
 				confirmed++
 			}
 		}
@@ -213,6 +218,9 @@ func (o *oracle) checkWrite(w *world, c *simulated, revision string, by *Status)
 		o.late[c.name] = true
 		return
 	}
+	if by == nil {
+		delete(o.abandoned, revision)
+	}
 	if by == nil || w.status == nil || c.work == nil || c.work.revision == revision {
 		return
 	}
@@ -220,6 +228,28 @@ func (o *oracle) checkWrite(w *world, c *simulated, revision string, by *Status)
 	isAbandoned := c.work.confirmed != c.work.revision && revision == w.status.CurrentRevision
 	if !isAbandoned && (t == nil || t.Revision != revision) {
 		o.violated("held", "the Work of %s, which is held at %s, gets %s", c.name, c.work.revision, revision)
+	}
+}
+
+// checkWorks: whoever has written them, no more Works of a stage than allowed have the
+// update revision without being done or failed.
+func (o *oracle) checkWorks(w *world, written *simulated, by *Status) {
+	name, began := o.began[written.name]
+	if s := w.status; s == nil || by == nil || s.Phase != Progressing || !began || written.work.revision != s.UpdateRevision {
+		return
+	}
+	used := 0
+	for _, c := range w.clusters {
+		t := turnOf(w.status, c.name)
+		seen := c.observed()
+		isMoved := stageOf(&w.strategy, &seen) != name
+		isProven := o.proofs[c.name] != nil && (o.proofs[c.name].done || o.proofs[c.name].relapsed)
+		if o.began[c.name] == name && !isMoved && c.targeted && c.work != nil && c.work.revision == w.status.UpdateRevision && !c.work.isSuspended && !isProven && (t == nil || !t.Failed && t.Kind != Relapse) {
+			used++
+		}
+	}
+	if used > o.limits[name] {
+		o.violated("slots", "the Work of %s is written, and then %d are in progress in stage %s", written.name, used, name)
 	}
 }
 
@@ -240,7 +270,20 @@ func (o *oracle) afterRound(w *world) {
 
 // checkApply: a cluster does not begin to run an abandoned revision.
 func (o *oracle) checkApply(c *simulated) {
-	if o.abandoned[c.work.revision] && c.runs != c.work.revision && !o.late[c.name] && c.targeted && !c.terminating {
+	if o.abandoned[c.work.revision] && c.work.confirmed != c.work.revision && !o.late[c.name] && c.targeted && !c.terminating {
 		o.violated("return", "%s begins to run %s, which is abandoned", c.name, c.work.revision)
+	}
+}
+
+// checkLost: if the status is lost in the middle of a rollout, nothing moves.
+func (o *oracle) checkLost(seen sight, next *Status) {
+	some, all := false, true
+	for i := range seen.Clusters {
+		c := &seen.Clusters[i]
+		some = some || c.Assigned != ""
+		all = all && c.has(next.UpdateRevision)
+	}
+	if seen.HasSnapshots && some && !all && next.Phase != StateLost {
+		o.violated("lost", "the status is lost, and the rollout is %s", next.Phase)
 	}
 }

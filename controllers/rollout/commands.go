@@ -61,7 +61,7 @@ func (d *decision) isForUpdate(command string) bool {
 
 func (d *decision) approve(name string) {
 	for i := range d.stages {
-		if d.stages[i].Stage.Name == name && d.next.Phase == Progressing {
+		if d.stages[i].Name == name && d.next.Phase == Progressing {
 			d.stages[i].ApprovedRevision = d.next.UpdateRevision
 			return
 		}

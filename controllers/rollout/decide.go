@@ -68,8 +68,8 @@ type member struct {
 
 // stage is a stage of the strategy with its members, by name.
 type stage struct {
-	Stage
 	StageStatus
+	spec    Stage
 	members []*member
 }
 
@@ -136,8 +136,8 @@ func (d *decision) gatherStages() error {
 	}
 	d.stages = make([]stage, len(strategies))
 	for i := range strategies {
-		d.stages[i] = stage{Stage: strategies[i], StageStatus: recorded[strategies[i].Name]}
-		d.stages[i].StageStatus.Name = strategies[i].Name
+		d.stages[i] = stage{spec: strategies[i], StageStatus: recorded[strategies[i].Name]}
+		d.stages[i].Name = strategies[i].Name
 	}
 	for i := range d.members {
 		of := &d.stages[d.members[i].stage]
@@ -161,15 +161,15 @@ func (d *decision) resolve(s *stage) error {
 	}
 	s.ResolvedFor = max(s.ResolvedFor, s.Clusters)
 	limit := d.strategy.MaxConcurrency
-	if s.Stage.MaxConcurrency != nil {
-		limit = s.Stage.MaxConcurrency
+	if s.spec.MaxConcurrency != nil {
+		limit = s.spec.MaxConcurrency
 	}
 	concurrency, err := resolve(limit, hundredPercent, s.ResolvedFor)
 	if err != nil {
-		return fmt.Errorf("stage %s: maxConcurrency: %w", s.Stage.Name, err)
+		return fmt.Errorf("stage %s: maxConcurrency: %w", s.Name, err)
 	}
-	s.StageStatus.MaxConcurrency = max(1, concurrency)
-	if s.StageStatus.MaxFailures, err = resolve(d.strategy.MaxFailures, none, s.ResolvedFor); err != nil {
+	s.MaxConcurrency = max(1, concurrency)
+	if s.MaxFailures, err = resolve(d.strategy.MaxFailures, none, s.ResolvedFor); err != nil {
 		return fmt.Errorf("maxFailures: %w", err)
 	}
 	return nil

@@ -69,7 +69,7 @@ type Cluster struct {
 	// Dispatched: the Work exists and is not suspended, so that Karmada may apply it.
 	Dispatched bool
 	// Confirmed is the last revision that the cluster has confirmed, even if the Work has
-	// been written again since then; empty if none is known.
+	// been written again since then, or somebody has deleted it; empty if none is known.
 	Confirmed string
 	// Applied: the cluster has confirmed what the Work holds now.
 	Applied bool
@@ -79,9 +79,10 @@ type Cluster struct {
 	Health propagationv1alpha1.Health
 }
 
-// has reports whether the cluster is known to have a revision.
+// has reports whether the cluster has confirmed a revision and still has it, or lacks a
+// Work because somebody has deleted it.
 func (c *Cluster) has(revision string) bool {
-	return revision != "" && c.Assigned == revision && c.Confirmed == revision
+	return revision != "" && c.Confirmed == revision && (c.Assigned == revision || c.Assigned == "")
 }
 
 // isGood reports whether the cluster runs a revision and is healthy.

@@ -40,6 +40,10 @@ type oracle struct {
 	// abandoned are the revisions that no cluster may begin to run, as of the last
 	// complete round.
 	abandoned map[string]bool
+	// began are the stages in which clusters have begun in the current rollout, and limits
+	// the most that may be in progress there.
+	began  map[string]string
+	limits map[string]int
 	// late are clusters that a former leader has written since then.
 	late map[string]bool
 }
@@ -54,6 +58,7 @@ type proof struct {
 
 func (o *oracle) reset() {
 	o.proofs, o.goodSince = map[string]*proof{}, map[string]time.Duration{}
+	o.began, o.limits = map[string]string{}, map[string]int{}
 	if o.approvals == nil {
 		o.approvals, o.abandoned, o.late = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
@@ -77,9 +82,12 @@ func (o *oracle) accept(w *world, seen sight, next *Status) {
 		in.Strategy = &Strategy{ProgressDeadlineSeconds: ptr.To[int32](600)}
 		seen.Input = &in
 	}
+	if prev == nil {
+		o.checkLost(seen, next)
+	}
 	// It may have been abandoned before.
 	delete(o.abandoned, next.UpdateRevision)
-	renamed := prev != nil && seen.Equivalent && prev.UpdateRevision != next.UpdateRevision && prev.Phase == next.Phase
+	renamed := isRenamed(seen, next)
 	if next.Phase == Progressing && !renamed && (prev == nil || prev.Phase != Progressing || prev.UpdateRevision != next.UpdateRevision) {
 		o.reset()
 		prev = &Status{CurrentRevision: next.CurrentRevision, Handled: next.Handled, Turns: turnsTo(prev, next.CurrentRevision)}
@@ -97,11 +105,21 @@ func (o *oracle) accept(w *world, seen sight, next *Status) {
 		o.checkStarts(seen, prev, next)
 		o.checkDeadlines(w, seen, prev, next)
 	}
-	o.checkBudgets(seen, prev, next)
+	o.checkBudgets(seen, next)
 	o.checkCounts(seen, next)
-	if next.CurrentRevision != prev.CurrentRevision && next.Phase != Completed && prev.Phase != StateLost {
+	if before := seen.Status; before != nil && next.CurrentRevision != before.CurrentRevision && next.Phase != Completed && before.Phase != StateLost {
 		o.violated("current", "%s becomes current, and the rollout is %s", next.CurrentRevision, next.Phase)
 	}
+}
+
+// isRenamed reports whether a revision replaces another one that is the same for every
+// cluster that has got it.
+func isRenamed(seen sight, next *Status) bool {
+	prev := seen.Status
+	if prev == nil || !seen.Equivalent || prev.UpdateRevision == next.UpdateRevision || prev.Phase != Progressing && prev.Phase != Failed {
+		return false
+	}
+	return len(turnsTo(prev, prev.UpdateRevision)) > 0 || slices.ContainsFunc(seen.Clusters, func(c Cluster) bool { return c.has(next.UpdateRevision) })
 }
 
 // turnsTo are the turns to a revision.
@@ -175,7 +193,7 @@ func (o *oracle) watch(w *world, seen sight, next *Status) {
 			p = &proof{}
 			o.proofs[c.Name] = p
 		}
-		runs := c.Assigned == update && c.Confirmed == update
+		runs := c.has(update)
 		good := runs && c.Ready && c.Applied && c.Health == "Healthy"
 		bad := c.Ready && !isOut(c) && !c.Suspended && (c.Refused || c.Applied && c.Health == "Unhealthy")
 		if good && !p.good {

@@ -131,7 +131,7 @@ func (d *decision) reportProgress() Report {
 	case d.soakLeft(s) > 0:
 		return Report{Reason: ReasonSoaking, Message: about + "; good since " + s.ReadySince.UTC().Format("15:04:05 MST")}
 	case d.awaitsApproval(s):
-		return Report{Reason: ReasonAwaitingApproval, Message: fmt.Sprintf("%s; to continue, approve %s@%s", about, s.Stage.Name, d.next.UpdateRevision)}
+		return Report{Reason: ReasonAwaitingApproval, Message: fmt.Sprintf("%s; to continue, approve %s@%s", about, s.Name, d.next.UpdateRevision)}
 	}
 	return Report{Reason: ReasonProgressing, Message: about}
 }
@@ -139,7 +139,7 @@ func (d *decision) reportProgress() Report {
 // progress counts the clusters of a stage.
 func (d *decision) progress(s *stage) string {
 	counted := d.summarize(s)
-	about := fmt.Sprintf("stage %s: %d of %d clusters ready with revision %s", s.Stage.Name, counted.Ready, counted.Clusters, d.next.UpdateRevision)
+	about := fmt.Sprintf("stage %s: %d of %d clusters ready with revision %s", s.Name, counted.Ready, counted.Clusters, d.next.UpdateRevision)
 	if counted.Failed > 0 {
 		about += fmt.Sprintf(", %d failed", counted.Failed)
 	}

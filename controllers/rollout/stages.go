@@ -37,7 +37,7 @@ func (d *decision) judge() {
 	}
 	for i := range d.stages {
 		s := &d.stages[i]
-		failure := &Failure{Stage: s.Stage.Name}
+		failure := &Failure{Stage: s.Name}
 		for _, m := range s.members {
 			if !m.turn.failed || m.turn.kind == Late || m.turn.revision != d.next.UpdateRevision {
 				continue
@@ -47,7 +47,7 @@ func (d *decision) judge() {
 				failure.ClusterNames = append(failure.ClusterNames, m.Name)
 			}
 		}
-		if failure.Clusters > s.StageStatus.MaxFailures {
+		if failure.Clusters > s.MaxFailures {
 			d.stop(failure, d.strategy.OnFailure == FailureRollback)
 			d.event(eventFailed, d.failureMessage())
 			return
@@ -66,16 +66,16 @@ func (d *decision) advance() {
 		if s.PassedAt != nil {
 			continue
 		}
-		d.next.Stage, d.position = s.Stage.Name, i
+		d.next.Stage, d.position = s.Name, i
 		if s.StartedAt == nil {
 			s.StartedAt = d.stampTime()
-			d.event(eventStageStarted, fmt.Sprintf("stage %s begins, with %d clusters", s.Stage.Name, s.Clusters))
+			d.event(eventStageStarted, fmt.Sprintf("stage %s begins, with %d clusters", s.Name, s.Clusters))
 		}
 		if !d.passes(s) {
 			return
 		}
 		s.PassedAt = d.stampTime()
-		d.event(eventStageCompleted, fmt.Sprintf("stage %s has revision %s", s.Stage.Name, d.next.UpdateRevision))
+		d.event(eventStageCompleted, fmt.Sprintf("stage %s has revision %s", s.Name, d.next.UpdateRevision))
 	}
 	d.next.Stage = ""
 	d.complete()
@@ -103,7 +103,7 @@ func (d *decision) isGood(s *stage) bool {
 		switch {
 		case m.turn.failed && m.turn.revision == d.next.UpdateRevision:
 			bad++
-		case m.turn.exists() && m.turn.kind == Relapse:
+		case m.turn.isRunning() && m.turn.kind == Relapse && m.has(d.next.UpdateRevision):
 			bad++
 		case m.turn.isRunning():
 			return false
@@ -113,7 +113,7 @@ func (d *decision) isGood(s *stage) bool {
 			return false
 		}
 	}
-	return bad <= s.StageStatus.MaxFailures && (done > 0 || len(s.members) == 0)
+	return bad <= s.MaxFailures && (done > 0 || len(s.members) == 0)
 }
 
 // isDone reports whether the turn of a cluster to the update revision is over. A cluster
@@ -127,11 +127,11 @@ func (d *decision) soakLeft(s *stage) time.Duration {
 	if s.ReadySince == nil || len(s.members) == 0 || s.ApprovedRevision == d.next.UpdateRevision {
 		return 0
 	}
-	return d.remaining(s.ReadySince.Unix(), ptr.Deref(s.SoakSeconds, d.strategy.SoakSeconds))
+	return d.remaining(s.ReadySince.Unix(), ptr.Deref(s.spec.SoakSeconds, d.strategy.SoakSeconds))
 }
 
 func (d *decision) awaitsApproval(s *stage) bool {
-	return s.Approval == ApprovalRequired && s.ApprovedRevision != d.next.UpdateRevision
+	return s.spec.Approval == ApprovalRequired && s.ApprovedRevision != d.next.UpdateRevision
 }
 
 func (d *decision) isPaused() bool { return d.strategy.Paused || d.next.Paused }

@@ -27,7 +27,7 @@ func (d *decision) start() {
 		if d.isPaused() || !d.mayStart() {
 			continue
 		}
-		free := s.StageStatus.MaxConcurrency
+		free := s.MaxConcurrency
 		for _, m := range s.members {
 			if d.takesSlot(m) {
 				free--
@@ -122,7 +122,7 @@ func (d *decision) resume(s *stage, free int32) int32 {
 // candidates are the clusters of a stage that can begin a turn, by name. Those that are
 // in trouble return first.
 func (d *decision) candidates(s *stage) []*member {
-	if d.kindIn(s) == Late && d.failedLate(s) > s.StageStatus.MaxFailures {
+	if d.kindIn(s) == Late && d.failedLate(s) > s.MaxFailures {
 		return nil
 	}
 	var found []*member

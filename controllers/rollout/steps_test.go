@@ -66,6 +66,7 @@ var actions = []action{
 	{2, (*world).joinOrLeave},
 	{1, (*world).unregister},
 	{4, (*world).change},
+	{1, (*world).changeNothing},
 	{4, (*world).approveStage},
 	{3, (*world).command},
 	{2, (*world).changeStrategy},
@@ -166,7 +167,7 @@ func (w *world) wait(a, b int) string {
 func (w *world) conflict(a, _ int) string {
 	c := w.pick(a)
 	if c.conflict = !c.conflict; c.conflict {
-		c.work, c.runs = nil, ""
+		c.work, c.runs, c.known = nil, "", ""
 	}
 	return fmt.Sprintf("%s is held by somebody else: %t", c.name, c.conflict)
 }
@@ -197,7 +198,7 @@ func (w *world) unregister(a, _ int) string {
 		c.terminating = true
 		return c.name + " is being unregistered"
 	}
-	c.exists, c.work, c.runs = false, nil, ""
+	c.exists, c.work, c.runs, c.known = false, nil, "", ""
 	return c.name + " is unregistered"
 }
 
@@ -212,7 +213,36 @@ func (w *world) change(a, b int) string {
 		w.newRevision()
 		w.bad[w.requested] = b%3 == 0
 	}
+	w.equivalent = false
 	return fmt.Sprintf("a user requests %s, which is bad: %t", w.requested, w.bad[w.requested])
+}
+
+// changeNothing is a change that concerns only clusters that have not got the revision
+// yet. The others have the new one already.
+func (w *world) changeNothing(_, _ int) string {
+	old := w.requested
+	if w.status == nil || w.status.UpdateRevision != old || w.unreadable {
+		return ""
+	}
+	w.newRevision()
+	w.bad[w.requested], w.equivalent, w.former = w.bad[old], true, nil
+	w.leader.queue = nil
+	for _, name := range w.names() {
+		c := w.clusters[name]
+		for _, revision := range []*string{&c.runs, &c.known, &c.workOrNone().revision, &c.workOrNone().confirmed} {
+			if *revision == old {
+				*revision = w.requested
+			}
+		}
+	}
+	return fmt.Sprintf("a user requests %s, which is %s for the clusters that have that", w.requested, old)
+}
+
+func (c *simulated) workOrNone() *work {
+	if c.work == nil {
+		return &work{}
+	}
+	return c.work
 }
 
 func (w *world) approveStage(a, b int) string {
@@ -271,6 +301,9 @@ func (w *world) disturbWork(a, b int) string {
 		return ""
 	}
 	if b%2 == 0 {
+		if b%4 == 0 {
+			c.known = c.work.confirmed
+		}
 		c.work, c.runs = nil, ""
 		return "somebody deletes the Work of " + c.name
 	}

@@ -75,8 +75,8 @@ type simulated struct {
 	targeted, exists, ready, terminating bool
 	suspended, conflict, sick, refuses   bool
 	work                                 *work
-	// runs is what the member runs.
-	runs string
+	// runs is what the member runs, and known what it has confirmed, without a Work.
+	runs, known string
 }
 
 // work is the Work of a member.
@@ -207,6 +207,9 @@ func (c *simulated) observed() Cluster {
 		Name: c.name, Labels: map[string]string{"ring": c.ring}, Exists: c.exists, Terminating: c.terminating, Ready: c.ready && c.exists,
 		Suspended: c.suspended, Conflict: c.conflict, Health: propagationv1alpha1.HealthUnknown,
 	}
+	if c.work == nil && !c.conflict && c.exists {
+		seen.Confirmed = c.known
+	}
 	if c.work == nil || c.conflict || !c.exists {
 		return seen
 	}
@@ -251,7 +254,7 @@ func (w *world) round(p *process) {
 	case decided.RecordFirst:
 		p.queue = append([]write{record}, works...)
 	default:
-		p.queue = append(works, record)
+		p.queue = slices.Concat(works, []write{record})
 	}
 }
 
@@ -306,8 +309,9 @@ func (w *world) writeWork(c *simulated, version int, revision string, suspend bo
 	}
 	w.oracle.checkWrite(w, c, revision, by)
 	if c.work == nil {
-		c.work = &work{}
+		c.work = &work{confirmed: c.known}
 	}
+	c.known = ""
 	w.tell("the Work of %s: %s%s", c.name, revision, map[bool]string{true: ", suspended"}[suspend])
 	w.versions++
 	c.work.version = w.versions
@@ -316,6 +320,7 @@ func (w *world) writeWork(c *simulated, version int, revision string, suspend bo
 		c.work.applied, c.work.refused, c.work.healthKnown, c.work.edited = false, false, false, false
 		c.work.revision = revision
 	}
+	w.oracle.checkWorks(w, c, by)
 }
 
 // carryOut makes the next write of a process.
@@ -341,7 +346,7 @@ func (w *world) complete() {
 func (w *world) removeWorks() {
 	for _, name := range w.names() {
 		if c := w.clusters[name]; !c.targeted || !c.exists {
-			c.work, c.runs = nil, ""
+			c.work, c.runs, c.known = nil, "", ""
 			if !c.targeted {
 				delete(w.clusters, name)
 			}
