@@ -91,7 +91,7 @@ func (d *decision) assignments() []Assignment {
 	for i := range d.members {
 		m := &d.members[i]
 		assigned[i] = Assignment{Cluster: m.Name, State: d.stateOf(m)}
-		assigned[i].Revision, assigned[i].Suspend = assign(status, &m.turn, &m.Cluster)
+		assigned[i].Revision, assigned[i].Suspend = assign(status, &m.turn, m.Cluster)
 	}
 	return assigned
 }

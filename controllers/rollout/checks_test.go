@@ -86,6 +86,9 @@ func (o *oracle) checkStarts(seen sight, prev, next *Status) {
 		c := &seen.Clusters[i]
 		t := turnOf(next, c.Name)
 		had := turnOf(prev, c.Name)
+		if o.began[c.Name] != stageOf(seen.Strategy, c) {
+			delete(o.began, c.Name)
+		}
 		runs := t != nil && c.has(t.Revision)
 		abandons := t != nil && t.Revision == next.CurrentRevision && c.Assigned != c.Confirmed
 		isOther := t != nil && (had == nil || had.Revision != t.Revision)

@@ -59,7 +59,7 @@ type decision struct {
 
 // member is a target in a rollout.
 type member struct {
-	Cluster
+	*Cluster
 	stage int
 	// turn is the turn of the cluster, and recorded the one that the recorded status
 	// has.
@@ -117,7 +117,7 @@ func newDecision(in *Input) (*decision, error) {
 	d.index = index
 	d.members = make([]member, len(in.Clusters))
 	for i := range in.Clusters {
-		d.members[i] = member{Cluster: in.Clusters[i], stage: index.of(&in.Clusters[i])}
+		d.members[i] = member{Cluster: &in.Clusters[i], stage: index.of(&in.Clusters[i])}
 	}
 	slices.SortFunc(d.members, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
 	d.takeTurns()
@@ -189,7 +189,7 @@ func (d *decision) outcome() Decision {
 	decided.RecordFirst = d.in.Status == nil
 	for i := range d.members {
 		m := &d.members[i]
-		revision, suspend := assign(d.in.Status, &m.recorded, &m.Cluster)
+		revision, suspend := assign(d.in.Status, &m.recorded, m.Cluster)
 		decided.RecordFirst = decided.RecordFirst || revision != decided.Assignments[i].Revision || suspend != decided.Assignments[i].Suspend
 	}
 	return decided

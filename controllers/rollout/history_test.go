@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 2500, "number of histories")
+	histories = flag.Int("histories", defaultHistories, "number of histories")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first history")
 )
 

@@ -19,6 +19,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -244,9 +245,12 @@ func (o *oracle) isGood(seen sight, name string, next *Status) bool {
 		switch {
 		case p.done && !isOut(c):
 			done++
-		case t != nil && t.Failed && t.Revision == next.UpdateRevision, p.relapsed:
+		case t != nil && t.Failed && t.Revision == next.UpdateRevision:
 			failed++
-		case !isOff(c) || isRunning(t, next.UpdateRevision) && t.Kind != Late:
+		case isOff(c) && (!isRunning(t, next.UpdateRevision) || t.Kind == Late):
+		case p.relapsed:
+			failed++
+		default:
 			return false
 		}
 	}
@@ -264,10 +268,15 @@ func budget(s *Strategy, status *Status, name string) int {
 	switch {
 	case s.MaxFailures == nil:
 		return 0
-	case s.MaxFailures.StrVal == "40%":
-		return base * 40 / 100
+	case strings.HasSuffix(s.MaxFailures.StrVal, "%"):
+		return base * percentage(s.MaxFailures.StrVal) / 100
 	}
 	return min(base, s.MaxFailures.IntValue())
+}
+
+func percentage(text string) int {
+	number, _ := strconv.Atoi(strings.TrimSuffix(text, "%"))
+	return number
 }
 
 // limit is how many clusters of a stage may be in progress.
@@ -280,9 +289,7 @@ func limit(s *Strategy, status *StageStatus) int {
 	case value == nil:
 		return max(1, int(status.ResolvedFor))
 	case strings.HasSuffix(value.StrVal, "%"):
-		percent := 0
-		_, _ = fmt.Sscanf(value.StrVal, "%d%%", &percent)
-		return max(1, int(status.ResolvedFor)*percent/100)
+		return max(1, int(status.ResolvedFor)*percentage(value.StrVal)/100)
 	}
 	return max(1, value.IntValue())
 }

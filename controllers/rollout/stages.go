@@ -103,7 +103,7 @@ func (d *decision) isGood(s *stage) bool {
 		switch {
 		case m.turn.failed && m.turn.revision == d.next.UpdateRevision:
 			bad++
-		case m.turn.isRunning() && m.turn.kind == Relapse && m.has(d.next.UpdateRevision):
+		case m.turn.isRunning() && m.turn.kind == Relapse:
 			bad++
 		case m.turn.isRunning():
 			return false

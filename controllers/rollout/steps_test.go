@@ -213,7 +213,6 @@ func (w *world) change(a, b int) string {
 		w.newRevision()
 		w.bad[w.requested] = b%3 == 0
 	}
-	w.equivalent = false
 	return fmt.Sprintf("a user requests %s, which is bad: %t", w.requested, w.bad[w.requested])
 }
 
@@ -235,7 +234,10 @@ func (w *world) changeNothing(_, _ int) string {
 			}
 		}
 	}
-	return fmt.Sprintf("a user requests %s, which is %s for the clusters that have that", w.requested, old)
+	w.tell("a user requests %s, which is %s for the clusters that have that", w.requested, old)
+	w.complete()
+	w.equivalent = false
+	return ""
 }
 
 func (c *simulated) workOrNone() *work {

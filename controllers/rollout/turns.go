@@ -124,6 +124,10 @@ func (d *decision) observeTurns() {
 
 // observe updates the clocks of a turn.
 func (d *decision) observe(m *member) {
+	if m.turn.kind == Relapse && !m.has(m.turn.revision) {
+		// It has lost what it had, and gets it again.
+		m.turn.kind = Regular
+	}
 	switch {
 	case m.isGood(m.turn.revision):
 		d.observeHealth(m)

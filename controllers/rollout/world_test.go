@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -38,6 +39,8 @@ type world struct {
 	decide func(*Input) (Decision, error)
 	// versions counts the versions of Works.
 	versions int
+	// rounds counts the decisions.
+	rounds int
 	// now is the true time since the epoch.
 	now      time.Duration
 	strategy Strategy
@@ -241,6 +244,9 @@ func (w *world) round(p *process) {
 		w.oracle.violated("valid", "the decision fails: %v", err)
 		return
 	}
+	if w.rounds++; w.rounds%32 == 0 {
+		w.checkPure(p, in, &decided)
+	}
 	p.queue, p.wake = nil, 0
 	if decided.Wait > 0 {
 		p.wake = w.now + decided.Wait
@@ -258,6 +264,17 @@ func (w *world) round(p *process) {
 	}
 }
 
+// checkPure: a decision changes nothing that it gets, and is the same when it is repeated.
+func (w *world) checkPure(p *process, in *Input, decided *Decision) {
+	fresh := w.observe(p)
+	if !same(in.Status, fresh.Status) || !slices.EqualFunc(in.Clusters, fresh.Clusters, func(a, b Cluster) bool { return equality.Semantic.DeepEqual(a, b) }) {
+		w.oracle.violated("pure", "a decision changes what it gets")
+	}
+	if again, _ := w.decide(fresh); !equality.Semantic.DeepEqual(&again, decided) {
+		w.oracle.violated("pure", "a decision is another one when it is repeated")
+	}
+}
+
 // record writes the status.
 func (w *world) record(seen sight, base int, decided *Decision) bool {
 	if w.statusVersion != base {
@@ -266,7 +283,6 @@ func (w *world) record(seen sight, base int, decided *Decision) bool {
 	w.statusVersion++
 	w.oracle.accept(w, seen, decided.Status)
 	w.status = cloned(decided.Status)
-	w.equivalent = false
 	w.hasSnapshots = decided.Status != nil
 	if decided.Status != nil {
 		w.tell("status: %s", told(decided.Status))

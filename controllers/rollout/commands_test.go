@@ -1,0 +1,127 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import (
+	"testing"
+	"time"
+)
+
+// Rule 13: an approval is for one stage and one revision. It ends the soak, and is
+// latched.
+func TestApproval(t *testing.T) {
+	s := newScene(t, soaking(nil), "canary1", "rest1")
+	s.request("r2")
+	s.play(2 * time.Hour)
+	s.isAt(Progressing, ReasonAwaitingApproval)
+	for _, wrong := range []string{"canary@r1", "rest@r2", "canary", "@r2", "canary@", "r2", "canary@r22"} {
+		s.command(func(c *Commands) { c.Approve = wrong })
+		s.play(time.Minute)
+		s.is("after "+wrong, s.status.Reason, ReasonAwaitingApproval)
+	}
+	s.command(func(c *Commands) { c.Approve = "canary@r2" })
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+}
+
+func TestApprovalEndsTheSoak(t *testing.T) {
+	s := newScene(t, soaking(nil), "canary1", "rest1")
+	s.request("r2")
+	s.complete()
+	s.command(func(c *Commands) { c.Approve = "canary@r2/please" })
+	s.complete()
+	s.command(func(c *Commands) { *c = Commands{} })
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+}
+
+// Rule 13: an approval is void after a retry, even if the annotation is still there.
+func TestApprovalsAreFollowedOnce(t *testing.T) {
+	s := newScene(t, soaking(nil), "canary1", "rest1")
+	s.request("r2")
+	s.each("canary1", isSick)
+	s.command(func(c *Commands) { c.Approve = "canary@r2" })
+	s.play(15 * time.Minute)
+	s.isAt(Failed, ReasonFailed)
+	s.each("canary1", isCured)
+	s.command(func(c *Commands) { c.Retry = "r2" })
+	s.play(2 * time.Hour)
+	s.isAt(Progressing, ReasonAwaitingApproval)
+	s.command(func(c *Commands) { c.Approve = "canary@r2/again" })
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+}
+
+// Rule 13: aborting returns the clusters, whatever onFailure says.
+func TestAbort(t *testing.T) {
+	s := newScene(t, soaking(nil), "canary1", "rest1")
+	s.request("r2")
+	s.play(time.Minute)
+	s.command(func(c *Commands) { c.Abort = "r1" })
+	s.play(time.Minute)
+	s.is("an abort of another revision", s.with("r2"), "canary1")
+	s.command(func(c *Commands) { c.Abort = "r2" })
+	s.play(time.Minute)
+	s.isAt(RolledBack, ReasonRolledBack)
+	s.command(func(c *Commands) { c.Retry = "r2" })
+	s.play(time.Minute)
+	s.isAt(Progressing, ReasonSoaking)
+	s.is("an old abort is not followed again", s.with("r2"), "canary1")
+}
+
+// Rule 13: a pause stops what has not begun, also a rollback, until somebody resumes.
+func TestPause(t *testing.T) {
+	for name, set := range map[string]func(s *scene, paused bool){
+		"in the spec": func(s *scene, paused bool) { s.strategy.Paused = paused },
+		"by command": func(s *scene, paused bool) {
+			if paused {
+				s.command(func(c *Commands) { c.Pause = "1" })
+			} else {
+				s.command(func(c *Commands) { c.Resume = "1" })
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
+			s.request("r2")
+			s.complete()
+			set(s, true)
+			s.play(time.Hour)
+			s.isAt(Progressing, ReasonPaused)
+			s.is("the turn that had begun is over", s.with("r2"), "canary1")
+			s.request("r1")
+			s.play(time.Hour)
+			s.isAt(Reverting, ReasonPaused)
+			s.is("nothing returns", s.with("r2"), "canary1")
+			set(s, false)
+			s.play(time.Minute)
+			s.isAt(Completed, "")
+		})
+	}
+}
+
+// Removing the annotation does not resume.
+func TestAPauseIsLatched(t *testing.T) {
+	s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
+	s.command(func(c *Commands) { c.Pause = "1" })
+	s.request("r2")
+	s.play(time.Minute)
+	s.command(func(c *Commands) { *c = Commands{} })
+	s.play(time.Hour)
+	s.isAt(Progressing, ReasonPaused)
+	s.is("updated", s.with("r2"), "")
+}

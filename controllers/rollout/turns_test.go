@@ -1,0 +1,254 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package rollout
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// Rule 5: which clusters begin is recorded before their Works are written, in the order
+// of their names, and recorded clusters count.
+func TestTurnsAreRecordedFirst(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(2)}, "d", "b", "a", "c")
+	s.request("r2")
+	decided, err := Decide(s.observe(s.leader))
+	if err != nil || !decided.RecordFirst {
+		t.Fatalf("the decision to begin: record first: %t, error: %v", decided.RecordFirst, err)
+	}
+	s.round(s.leader)
+	s.carryOut(s.leader)
+	s.is("recorded", s.inTurn("r2"), "a b")
+	s.is("written", s.assigned("r2"), "")
+
+	s.tell("the process ends before it has written a Work")
+	s.startProcess(0)
+	decided, _ = Decide(s.observe(s.leader))
+	if decided.RecordFirst {
+		t.Error("what is recorded already is to be recorded first")
+	}
+	s.complete()
+	s.is("written by the next process", s.assigned("r2"), "a b")
+}
+
+// Rule 6: a cluster is done when it has been healthy for minReadySeconds, without
+// interruption, since it confirmed the revision.
+func TestDone(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(1), MinReadySeconds: ptr.To[int32](60)}, "a", "b")
+	s.request("r2")
+	s.play(50 * time.Second)
+	s.is("after 50 s", s.inTurn("r2"), "a")
+	s.each("a", isSick)
+	s.play(5 * time.Second)
+	s.each("a", isCured)
+	s.play(50 * time.Second)
+	s.is("50 s after an interruption", s.inTurn("r2"), "a")
+	s.play(15 * time.Second)
+	s.is("after another 15 s", s.inTurn("r2"), "b")
+}
+
+func TestLostContactInterruptsHealth(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(1), MinReadySeconds: ptr.To[int32](60)}, "a", "b")
+	s.request("r2")
+	s.play(50 * time.Second)
+	s.each("a", isNotReady)
+	s.play(time.Second)
+	s.each("a", isReady)
+	s.play(50 * time.Second)
+	s.is("50 s after contact was lost", s.inTurn("r2"), "a")
+}
+
+// Rule 7: percentages.
+func TestBudgets(t *testing.T) {
+	for _, tc := range []struct {
+		name                  string
+		concurrency, failures *intstr.IntOrString
+		clusters              int32
+		atOnce, tolerated     int32
+	}{
+		{"by default, all at once, and no failure", nil, nil, 7, 7, 0},
+		{"5 % of 2 tolerates none", nil, percent("5%"), 2, 2, 0},
+		{"50 % of 3 tolerates one", nil, percent("50%"), 3, 3, 1},
+		{"25 % of 3 is at least one at once", percent("25%"), nil, 3, 1, 0},
+		{"25 % of 7 is one at once", percent("25%"), nil, 7, 1, 0},
+		{"0 is at least one at once", number(0), nil, 5, 1, 0},
+		{"not more than there are", number(9), number(9), 5, 5, 5},
+		{"of nothing", percent("50%"), percent("50%"), 0, 1, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := &decision{in: &Input{}, strategy: Strategy{MaxConcurrency: tc.concurrency, MaxFailures: tc.failures}}
+			s := &stage{members: make([]*member, tc.clusters)}
+			if err := d.resolve(s); err != nil || s.MaxConcurrency != tc.atOnce || s.MaxFailures != tc.tolerated {
+				t.Errorf("%d at once, %d may fail, want %d and %d; error: %v", s.MaxConcurrency, s.MaxFailures, tc.atOnce, tc.tolerated, err)
+			}
+		})
+	}
+}
+
+func TestInvalidStrategies(t *testing.T) {
+	selector := ringed("no label value!")
+	for name, strategy := range map[string]Strategy{
+		"concurrency": {MaxConcurrency: percent("many")},
+		"failures":    {MaxFailures: percent("some")},
+		"stage":       {Stages: []Stage{{Name: "canary", MaxConcurrency: percent("x%")}}},
+		"selector":    {Stages: []Stage{{Name: "canary", ClusterSelector: selector}}},
+	} {
+		if _, err := Decide(&Input{Strategy: &strategy, UpdateRevision: "r1", Clusters: make([]Cluster, 1)}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// Rule 7: a cluster that has not become healthy fails at the deadline, and not before,
+// even if it refuses the revision. The slot is free then.
+func TestFailedAtTheDeadline(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(1), MaxFailures: number(1)}, "a", "b", "c")
+	s.each("a", func(c *simulated) { c.refuses = true })
+	s.each("b", func(c *simulated) { c.ready = true })
+	s.request("r2")
+	s.play(599 * time.Second)
+	s.is("before the deadline", s.inTurn("r2")+", overdue "+s.overdue(), "a, overdue ")
+	s.play(2 * time.Second)
+	s.is("at the deadline", s.inTurn("r2")+", overdue "+s.overdue(), "b, overdue a")
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+	s.is("failed clusters", s.overdue(), "a")
+	s.each("a", func(c *simulated) { c.refuses = false })
+	s.play(time.Minute)
+	s.is("failed clusters, in the end", s.overdue(), "")
+}
+
+// Rule 7: more failures than are tolerated start nothing more.
+func TestTooManyFailures(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.MaxConcurrency = number(1) }), "canary1", "canary2", "rest1")
+	s.requestBad("r2")
+	s.play(700 * time.Second)
+	s.isAt(Failed, ReasonFailed)
+	s.is("assigned", s.assigned("r2"), "canary1")
+	s.is("failed revision", s.status.FailedRevision, "r2")
+	s.play(24 * time.Hour)
+	s.is("a day later", s.assigned("r2"), "canary1")
+}
+
+// Rule 7: after an outage of the control plane, every deadline has passed.
+func TestNothingFailsUnwatched(t *testing.T) {
+	s := newScene(t, Strategy{}, "a", "b")
+	s.request("r2")
+	s.complete()
+	s.now += 15 * time.Minute
+	s.startProcess(0)
+	s.complete()
+	s.is("failed", s.overdue(), "")
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+}
+
+// Rule 7: suspension during a turn stops its clock and frees its slot. The turn goes on
+// when there is a slot again.
+func TestSuspensionInATurn(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(1)}, "a", "b", "c")
+	s.each("a b", isSick)
+	s.request("r2")
+	s.play(400 * time.Second)
+	s.each("a", isSuspended)
+	s.play(100 * time.Second)
+	s.is("after the suspension", s.inTurn("r2"), "b")
+	s.each("a", isResumed)
+	s.play(100 * time.Second)
+	s.is("while there is no slot", s.inTurn("r2"), "b")
+	s.is("suspended until then", s.those(func(c *simulated) bool { return c.work.isSuspended }), "a")
+	s.each("b", isCured)
+	s.play(20 * time.Second)
+	s.is("when there is a slot", s.inTurn("r2"), "a")
+	s.play(150 * time.Second)
+	s.is("200 s are left", s.overdue(), "")
+	s.play(50 * time.Second)
+	s.is("when they are over", s.overdue(), "a")
+}
+
+// Rule 8: what a cluster cannot get now, it gets when it returns, and nobody waits for
+// it.
+func TestDeferred(t *testing.T) {
+	for name, change := range map[string]func(c *simulated, isOff bool){
+		"no contact":     func(c *simulated, isOff bool) { c.ready = !isOff },
+		"suspended":      func(c *simulated, isOff bool) { c.suspended = isOff },
+		"another owner":  func(c *simulated, isOff bool) { c.conflict = isOff },
+		"not registered": func(c *simulated, isOff bool) { c.exists = !isOff },
+		"unregistering":  func(c *simulated, isOff bool) { c.terminating = isOff },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, canaryThenRest(nil), "canary1", "canary2", "rest1")
+			change(s.clusters["canary2"], true)
+			s.request("r2")
+			s.play(time.Minute)
+			s.isAt(Completed, "")
+			s.is("the rest", s.with("r2"), "canary1 rest1")
+			if canary := s.status.Stages[0]; canary.Ready != 1 || canary.Deferred != 1 || canary.Failed != 0 {
+				t.Errorf("the stage counts %+v", canary)
+			}
+			change(s.clusters["canary2"], false)
+			s.play(time.Minute)
+			s.is("in the end", s.with("r2"), "canary1 canary2 rest1")
+		})
+	}
+}
+
+func TestTheOnlyCanaryIsGone(t *testing.T) {
+	s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
+	s.each("canary1", isNotReady)
+	s.request("r2")
+	s.play(24 * time.Hour)
+	s.isAt(Progressing, ReasonProgressing)
+	s.is("promoted", s.assigned("r2"), "")
+	s.each("canary1", isReady)
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+}
+
+// Rule 8: a cluster that has not confirmed an abandoned revision never gets it.
+func TestAbandonedRevisionsDoNotReturn(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure = FailureRollback }), "canary1", "canary2", "rest1")
+	s.requestBad("r2")
+	s.complete()
+	s.each("canary2", isNotReady)
+	s.play(700 * time.Second)
+	s.isAt(RollingBack, ReasonRollingBack)
+	s.is("assigned", s.assigned("r1"), "canary1 canary2 rest1")
+	s.play(600 * time.Second)
+	s.isAt(RolledBack, ReasonRollbackFailed)
+	s.is("not back", s.overdue(), "canary2")
+	s.each("canary2", isReady)
+	s.play(time.Minute)
+	s.isAt(RolledBack, ReasonRolledBack)
+}
+
+// Rule 8: without a revision to return to, the Work is suspended.
+func TestAbandonedFirstRevision(t *testing.T) {
+	s := emptyScene(t, canaryThenRest(nil), "canary1", "rest1")
+	s.requestBad("r1")
+	s.complete()
+	s.each("canary1", isNotReady)
+	s.request("r2")
+	s.play(time.Minute)
+	s.is("suspended", s.those(func(c *simulated) bool { return c.work != nil && c.work.isSuspended }), "canary1")
+	s.each("canary1", isReady)
+	s.play(time.Minute)
+	s.is("in the end", s.with("r2"), "canary1 rest1")
+}
