@@ -102,6 +102,7 @@ func (w *world) behave() {
 	w.strategy.Paused = false
 	w.commands.Resume = fmt.Sprintf("end/%v", w.now)
 	w.commands.Abort, w.commands.Pause = "", ""
+	w.pick(0).targeted = true
 	for _, name := range w.names() {
 		c := w.clusters[name]
 		c.exists, c.ready, c.terminating, c.suspended, c.conflict, c.sick, c.refuses = true, true, false, false, false, false, false

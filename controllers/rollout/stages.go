@@ -55,10 +55,11 @@ func (d *decision) judge() {
 	}
 }
 
-// advance begins stages and passes them, one after the other.
+// advance begins stages and passes them, one after the other. Without any clusters,
+// nothing is proven.
 func (d *decision) advance() {
 	d.next.Stage = ""
-	if d.next.Phase != Progressing {
+	if d.next.Phase != Progressing || len(d.members) == 0 {
 		return
 	}
 	for i := range d.stages {

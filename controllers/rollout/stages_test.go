@@ -205,3 +205,19 @@ func TestEmptyStage(t *testing.T) {
 	s.play(time.Minute)
 	s.is("updated", s.with("r2"), "rest1")
 }
+
+// Without clusters, a rollout is not complete: those that come later begin at the first
+// stage.
+func TestNoClusters(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.SoakSeconds = 3600 }), "canary1", "rest1")
+	s.request("r2")
+	for _, c := range s.clusters {
+		c.targeted = false
+	}
+	s.play(24 * time.Hour)
+	s.isAt(Progressing, ReasonProgressing)
+	s.join("canary2", "canary")
+	s.join("rest2", "rest")
+	s.play(time.Minute)
+	s.is("updated", s.with("r2"), "canary2")
+}
