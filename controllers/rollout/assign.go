@@ -39,7 +39,7 @@ const (
 	Updated State = "Updated"
 	// Updating clusters have a turn to the update revision.
 	Updating State = "Updating"
-	// Returning clusters have a turn to the current revision.
+	// Returning clusters have a turn back to the current revision.
 	Returning State = "Returning"
 	// Waiting clusters keep what they have until it is their turn.
 	Waiting State = "Waiting"
@@ -71,11 +71,10 @@ func assign(status *Status, recorded *turn, c *Cluster) (revision string, suspen
 	}
 }
 
-// restored is what a cluster without a Work gets: what it had, if somebody has deleted the
-// Work of a cluster that was done, and otherwise the current revision.
+// restored is what a cluster without a Work and without a turn gets: what it had, if it
+// had the failed revision that is not rolled back, or if there is no current one.
 func restored(status *Status, c *Cluster) string {
-	isHeld := status.Phase == Progressing || status.Phase == Failed
-	if isHeld && c.has(status.UpdateRevision) || status.CurrentRevision == "" {
+	if status.Phase == Failed && c.hasLost(status.UpdateRevision) || status.CurrentRevision == "" {
 		return c.Confirmed
 	}
 	return status.CurrentRevision
@@ -102,7 +101,7 @@ func (d *decision) stateOf(m *member) State {
 		return Overdue
 	case m.turn.stopped != 0:
 		return Deferred
-	case m.turn.exists() && m.turn.revision != d.next.UpdateRevision:
+	case m.turn.exists() && m.turn.revision == d.next.CurrentRevision && d.next.Phase != Completed:
 		return Returning
 	case m.turn.exists():
 		return Updating

@@ -89,7 +89,7 @@ func (o *oracle) checkStarts(seen sight, prev, next *Status) {
 		if o.began[c.Name] != stageOf(seen.Strategy, c) {
 			delete(o.began, c.Name)
 		}
-		runs := t != nil && c.has(t.Revision)
+		runs := t != nil && (c.has(t.Revision) || c.hasLost(t.Revision))
 		abandons := t != nil && t.Revision == next.CurrentRevision && c.Assigned != c.Confirmed
 		isOther := t != nil && (had == nil || had.Revision != t.Revision)
 		if t == nil || t.Failed || t.StoppedAt != nil || isRunning(had, t.Revision) || isOther && (runs || abandons) || !isOther && had.StoppedAt != nil && c.Dispatched {
@@ -246,7 +246,7 @@ func (o *oracle) checkWorks(w *world, written *simulated, by *Status) {
 		t := turnOf(w.status, c.name)
 		seen := c.observed()
 		isMoved := stageOf(&w.strategy, &seen) != name
-		isProven := o.proofs[c.name] != nil && (o.proofs[c.name].done || o.proofs[c.name].relapsed)
+		isProven := o.proofs[c.name] != nil && o.proofs[c.name].once
 		if o.began[c.name] == name && !isMoved && c.targeted && c.work != nil && c.work.revision == w.status.UpdateRevision && !c.work.isSuspended && !isProven && (t == nil || !t.Failed && t.Kind != Relapse) {
 			used++
 		}

@@ -79,10 +79,14 @@ type Cluster struct {
 	Health propagationv1alpha1.Health
 }
 
-// has reports whether the cluster has confirmed a revision and still has it, or lacks a
-// Work because somebody has deleted it.
+// has reports whether the cluster has confirmed a revision and still has it.
 func (c *Cluster) has(revision string) bool {
-	return revision != "" && c.Confirmed == revision && (c.Assigned == revision || c.Assigned == "")
+	return revision != "" && c.Assigned == revision && c.Confirmed == revision
+}
+
+// hasLost reports whether somebody has deleted the Work of a cluster that had a revision.
+func (c *Cluster) hasLost(revision string) bool {
+	return revision != "" && c.Assigned == "" && c.Confirmed == revision
 }
 
 // isGood reports whether the cluster runs a revision and is healthy.

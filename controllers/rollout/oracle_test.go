@@ -54,7 +54,9 @@ type violation struct{ invariant, text string }
 // proof is what a cluster has proven.
 type proof struct {
 	good, done, relapsed bool
-	since                time.Duration
+	// once: it was done before.
+	once  bool
+	since time.Duration
 }
 
 func (o *oracle) reset() {
@@ -203,7 +205,7 @@ func (o *oracle) watch(w *world, seen sight, next *Status) {
 		p.good = good
 		switch {
 		case good && seen.at-p.since >= minReady(seen.Strategy)-w.slack():
-			p.done, p.relapsed = true, false
+			p.done, p.relapsed, p.once = true, false, true
 		case !runs:
 			p.done, p.relapsed = false, false
 		case p.done && bad:

@@ -138,13 +138,13 @@ func (d *decision) reportProgress() Report {
 
 // progress counts the clusters of a stage.
 func (d *decision) progress(s *stage) string {
-	counted := d.summarize(s)
-	about := fmt.Sprintf("stage %s: %d of %d clusters ready with revision %s", s.Name, counted.Ready, counted.Clusters, d.next.UpdateRevision)
-	if counted.Failed > 0 {
-		about += fmt.Sprintf(", %d failed", counted.Failed)
+	summary := d.summarize(s)
+	about := fmt.Sprintf("stage %s: %d of %d clusters ready with revision %s", s.Name, summary.Ready, summary.Clusters, d.next.UpdateRevision)
+	if summary.Failed > 0 {
+		about += fmt.Sprintf(", %d failed", summary.Failed)
 	}
-	if counted.Deferred > 0 {
-		about += fmt.Sprintf(", %d cannot get it now", counted.Deferred)
+	if summary.Deferred > 0 {
+		about += fmt.Sprintf(", %d cannot get it now", summary.Deferred)
 	}
 	return about
 }
@@ -196,4 +196,11 @@ func listed(names []string, total int) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+func counted(clusters int) string {
+	if clusters == 1 {
+		return "1 cluster"
+	}
+	return fmt.Sprintf("%d clusters", clusters)
 }

@@ -143,7 +143,7 @@ func (d *decision) rename(replaced string) {
 // enough: those that have the update revision must prove it in a turn.
 func (d *decision) startOver() {
 	d.next.Phase = Progressing
-	d.event(eventStarted, fmt.Sprintf("revision %s is rolled out to %d clusters in %d stages", d.next.UpdateRevision, len(d.members), len(d.stages)))
+	d.event(eventStarted, fmt.Sprintf("revision %s is rolled out to %s", d.next.UpdateRevision, counted(len(d.members))))
 	d.resetStages()
 	d.keepTurns(d.next.CurrentRevision)
 	for i := range d.members {

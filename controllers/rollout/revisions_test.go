@@ -50,6 +50,20 @@ func TestSuperseded(t *testing.T) {
 	s.is("back at the first revision", s.with("r1"), "canary1 rest1")
 }
 
+// Rule 8: what a cluster has not confirmed is replaced at once when the next revision
+// comes, even if it cannot be reached.
+func TestSupersededWhileUnconfirmed(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.MaxConcurrency = number(2) }), "canary1", "canary2", "canary3")
+	s.request("r2")
+	s.complete()
+	s.each("canary1", isNotReady)
+	s.request("r3")
+	s.complete()
+	s.is("the newest", s.assigned("r3"), "canary2 canary3")
+	s.is("the current one", s.assigned("r1"), "canary1")
+	s.is("suspended", s.those(func(c *simulated) bool { return c.work.isSuspended }), "")
+}
+
 // Rule 11: a change that does not concern the clusters updated so far voids nothing.
 func TestEquivalent(t *testing.T) {
 	s := newScene(t, soaking(nil), "canary1", "rest1")
@@ -180,6 +194,22 @@ func TestUnreadable(t *testing.T) {
 	s.unreadable = false
 	s.play(time.Minute)
 	s.isAt(Completed, "")
+}
+
+// Before anything is recorded, Works stay as they are.
+func TestUnreadableFromTheBeginning(t *testing.T) {
+	s := emptyScene(t, Strategy{}, "a", "b")
+	s.clusters["a"].work = &work{revision: "r1"}
+	s.unreadable = true
+	decided := s.decided()
+	if decided.Status != nil || decided.RecordFirst {
+		t.Errorf("something is recorded: %+v", decided)
+	}
+	for _, a := range decided.Assignments {
+		if a.Suspend || a.Revision != map[string]string{"a": "r1"}[a.Cluster] {
+			t.Errorf("%+v", a)
+		}
+	}
 }
 
 func TestRollbackWithoutAResource(t *testing.T) {

@@ -70,7 +70,7 @@ func (d *decision) advance() {
 		d.next.Stage, d.position = s.Name, i
 		if s.StartedAt == nil {
 			s.StartedAt = d.stampTime()
-			d.event(eventStageStarted, fmt.Sprintf("stage %s begins, with %d clusters", s.Name, s.Clusters))
+			d.event(eventStageStarted, fmt.Sprintf("stage %s begins, with %s", s.Name, counted(len(s.members))))
 		}
 		if !d.passes(s) {
 			return

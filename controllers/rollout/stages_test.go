@@ -221,3 +221,17 @@ func TestNoClusters(t *testing.T) {
 	s.play(time.Minute)
 	s.is("updated", s.with("r2"), "canary2")
 }
+
+// If somebody deletes the Work of a cluster that is done, the cluster gets the update
+// again, without waiting for a slot.
+func TestDeletedWorkOfAnUpdatedCluster(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(1)}, "a", "b", "c")
+	s.each("b", isSick)
+	s.request("r2")
+	s.play(time.Minute)
+	s.is("in progress", s.inTurn("r2"), "b")
+	s.disturbWork(0, 0)
+	s.complete()
+	s.is("assigned", s.assigned("r2"), "a b")
+	s.is("in progress, after the deletion", s.inTurn("r2"), "a b")
+}

@@ -39,7 +39,6 @@ func (d *decision) start() {
 				break
 			}
 			d.begin(m, d.goal(m), d.kindIn(s))
-			d.lookAgain(d.remaining(m.turn.started, d.deadline()))
 			free--
 		}
 	}
@@ -96,7 +95,6 @@ func (d *decision) returnAbandoned(s *stage) {
 	for _, m := range s.members {
 		if m.awaitsConfirmation() && d.wantsTurn(m) {
 			d.begin(m, d.goal(m), d.kindIn(s))
-			d.lookAgain(d.remaining(m.turn.started, d.deadline()))
 		}
 	}
 }

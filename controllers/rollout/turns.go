@@ -105,19 +105,23 @@ func timeOf(seconds int64) *metav1.Time {
 // begin gives a member a turn.
 func (d *decision) begin(m *member, revision string, kind TurnKind) {
 	m.turn = turn{revision: revision, kind: kind, started: d.stamp()}
+	d.lookAgain(d.remaining(m.turn.started, d.deadline()))
 }
 
-// observeTurns ends turns whose clusters are done, and finds clusters that have failed
-// or relapsed.
+// observeTurns ends turns whose clusters are done, and finds clusters that have failed,
+// have relapsed, or have lost the update revision. Those begin without waiting for a slot.
 func (d *decision) observeTurns() {
+	update := d.next.UpdateRevision
 	for i := range d.members {
 		m := &d.members[i]
 		switch {
 		case m.turn.exists():
 			d.observe(m)
-		case d.next.Phase == Progressing && m.has(d.next.UpdateRevision) && m.isBad() && !m.isStopped():
-			d.begin(m, d.next.UpdateRevision, Relapse)
-			d.lookAgain(d.remaining(m.turn.started, d.deadline()))
+		case d.next.Phase != Progressing || m.isStopped():
+		case m.has(update) && m.isBad():
+			d.begin(m, update, Relapse)
+		case m.hasLost(update):
+			d.begin(m, update, Regular)
 		}
 	}
 }
