@@ -117,11 +117,12 @@ func (d *decision) observeTurns() {
 		switch {
 		case m.turn.exists():
 			d.observe(m)
-		case d.next.Phase != Progressing || m.isStopped():
-		case m.has(update) && m.isBad():
+		case d.next.Phase != Progressing:
+		case m.has(update) && m.isBad() && !m.isStopped():
 			d.begin(m, update, Relapse)
 		case m.hasLost(update):
 			d.begin(m, update, Regular)
+			d.observe(m)
 		}
 	}
 }
