@@ -208,6 +208,9 @@ func (o *oracle) checkCounts(seen sight, next *Status) {
 				confirmed++
 			}
 		}
+		if o.most[s.Name] = max(o.most[s.Name], members); s.ResolvedFor < members || s.ResolvedFor > o.most[s.Name] {
+			o.violated("base", "percentages of stage %s refer to %d clusters, of at most %d", s.Name, s.ResolvedFor, o.most[s.Name])
+		}
 		if s.Ready > confirmed || s.Clusters != members || s.Ready+s.Failed+s.Deferred > members {
 			o.violated("success", "%d of %d clusters of stage %s are ready, and %d have confirmed: %+v", s.Ready, members, s.Name, confirmed, *s)
 		}

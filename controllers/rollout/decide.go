@@ -28,7 +28,7 @@ import (
 
 // Decision is what to record, what each cluster gets, and what to report.
 type Decision struct {
-	// Status is what to record; nil if nothing is to be recorded.
+	// Status is what to record; nil if there is no rollout to remember.
 	Status *Status
 	// RecordFirst: the assignments depend on what is new in the status. Write a Work only
 	// after the API server has accepted the status.
@@ -46,7 +46,6 @@ type Decision struct {
 type decision struct {
 	in       *Input
 	strategy Strategy
-	index    *stageIndex
 	// next is the new status. Its Turns are in members until the end.
 	next    Status
 	members []member
@@ -93,6 +92,9 @@ func Decide(in *Input) (Decision, error) {
 		d.followRevision()
 	}
 	d.followCommands()
+	if err := d.resolveBudgets(); err != nil {
+		return Decision{}, err
+	}
 	d.observeTurns()
 	d.judge()
 	d.advance()
@@ -114,18 +116,18 @@ func newDecision(in *Input) (*decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.index = index
 	d.members = make([]member, len(in.Clusters))
 	for i := range in.Clusters {
 		d.members[i] = member{Cluster: &in.Clusters[i], stage: index.of(&in.Clusters[i])}
 	}
 	slices.SortFunc(d.members, func(a, b member) int { return strings.Compare(a.Name, b.Name) })
 	d.takeTurns()
-	return d, d.gatherStages()
+	d.gatherStages()
+	return d, nil
 }
 
 // gatherStages sets stages, with what is recorded about the stages of the same names.
-func (d *decision) gatherStages() error {
+func (d *decision) gatherStages() {
 	strategies := slices.Clone(d.strategy.Stages)
 	if len(strategies) == 0 || slices.ContainsFunc(d.members, func(m member) bool { return m.stage == len(strategies) }) {
 		strategies = append(strategies, Stage{Name: DefaultStage})
@@ -143,6 +145,10 @@ func (d *decision) gatherStages() error {
 		of := &d.stages[d.members[i].stage]
 		of.members = append(of.members, &d.members[i])
 	}
+}
+
+// resolveBudgets resolves the percentages of all stages.
+func (d *decision) resolveBudgets() error {
 	for i := range d.stages {
 		if err := d.resolve(&d.stages[i]); err != nil {
 			return err

@@ -76,6 +76,9 @@ var mutations = []mutation{
 		})
 	}},
 	{name: "failures are unlimited", invariant: "budget", input: func(in *Input) { in.Strategy.MaxFailures = ptr.To(intstr.FromString("100%")) }},
+	{name: "a budget remains that of the last rollout", invariant: "base", output: func(_ *Input, decided *Decision) {
+		eachStage(decided, func(s *StageStatus) { s.ResolvedFor++ })
+	}},
 	{name: "a failure is forgotten", invariant: "budget", input: func(in *Input) {
 		if in.Status != nil && in.Status.Phase == Failed {
 			in.Status.Phase, in.Status.FailedRevision = Progressing, ""

@@ -45,6 +45,8 @@ type oracle struct {
 	// the most that may be in progress there.
 	began  map[string]string
 	limits map[string]int
+	// most are the most clusters that the stages have had.
+	most map[string]int32
 	// late are clusters that a former leader has written since then.
 	late map[string]bool
 }
@@ -61,7 +63,7 @@ type proof struct {
 
 func (o *oracle) reset() {
 	o.proofs, o.goodSince = map[string]*proof{}, map[string]time.Duration{}
-	o.began, o.limits = map[string]string{}, map[string]int{}
+	o.began, o.limits, o.most = map[string]string{}, map[string]int{}, map[string]int32{}
 	if o.approvals == nil {
 		o.approvals, o.abandoned, o.late = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}

@@ -19,6 +19,7 @@ package rollout
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Report is what the conditions of the object say about the rollout.
@@ -65,11 +66,11 @@ const (
 	eventRejected         = "CommandRejected"
 )
 
-// maxEvents is the maximum number of Events of one decision.
+// maxEvents is how many Events of one decision may be about single clusters.
 const maxEvents = 16
 
 func (d *decision) event(reason, message string) {
-	if len(d.events) < maxEvents {
+	if reason != eventClusterFailed || len(d.events) < maxEvents {
 		isWarning := reason == eventClusterFailed || reason == eventFailed || reason == eventRejected || reason == ReasonRollbackFailed
 		d.events = append(d.events, Event{Warning: isWarning, Reason: reason, Message: message})
 	}
@@ -85,7 +86,7 @@ func (d *decision) announceSuperseded(replaced string) {
 
 // announce records what the rollout begins to wait for.
 func (d *decision) announce(report Report) {
-	if d.in.Status != nil && d.in.Status.Reason == report.Reason {
+	if d.in.Status != nil && d.in.Status.Reason == report.Reason && d.in.Status.Stage == d.next.Stage {
 		return
 	}
 	switch report.Reason {
@@ -115,8 +116,37 @@ func (d *decision) report() Report {
 		return Report{Stalled: true, Reason: ReasonStateLost, Message: "the status of the rollout is lost, and every cluster keeps what it has; " +
 			"request a retry of revision " + s.UpdateRevision + " to begin with that"}
 	case Completed:
+		return d.reportLate()
 	}
 	return Report{}
+}
+
+// reportLate is about clusters that come late and do not get the current revision.
+func (d *decision) reportLate() Report {
+	for i := range d.stages {
+		s, waiting := &d.stages[i], 0
+		for _, m := range s.members {
+			if d.wantsTurn(m) && !m.isDeferred() {
+				waiting++
+			}
+		}
+		switch {
+		case waiting == 0:
+		case d.isPaused():
+			return Report{Reason: ReasonPaused, Message: fmt.Sprintf("the rollout is paused; %s of stage %s still to get revision %s", counted(waiting), s.Name, d.next.CurrentRevision)}
+		case d.failedLate(s) > s.MaxFailures:
+			return Report{Stalled: true, Reason: ReasonFailed, Message: fmt.Sprintf("of the clusters of stage %s that came late, %d failed with revision %s; %s not begin before they recover",
+				s.Name, d.failedLate(s), d.next.CurrentRevision, others(waiting))}
+		}
+	}
+	return Report{}
+}
+
+func others(count int) string {
+	if count == 1 {
+		return "1 other does"
+	}
+	return fmt.Sprintf("%d others do", count)
 }
 
 // reportProgress is about the first stage that is not passed.
@@ -129,7 +159,7 @@ func (d *decision) reportProgress() Report {
 	case s.ReadySince == nil:
 		return Report{Reason: ReasonProgressing, Message: about}
 	case d.soakLeft(s) > 0:
-		return Report{Reason: ReasonSoaking, Message: about + "; good since " + s.ReadySince.UTC().Format("15:04:05 MST")}
+		return Report{Reason: ReasonSoaking, Message: about + "; good since " + s.ReadySince.UTC().Format(time.RFC3339)}
 	case d.awaitsApproval(s):
 		return Report{Reason: ReasonAwaitingApproval, Message: fmt.Sprintf("%s; to continue, approve %s@%s", about, s.Name, d.next.UpdateRevision)}
 	}

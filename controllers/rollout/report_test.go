@@ -18,6 +18,7 @@ package rollout
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestReports(t *testing.T) {
 	s.request("r2")
 	reports(Report{Reason: ReasonProgressing, Message: "stage canary: 0 of 3 clusters ready with revision r2, 1 cannot get it now"})
 	s.play(time.Minute)
-	reports(Report{Reason: ReasonSoaking, Message: "stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now; good since 12:00:51 UTC"})
+	reports(Report{Reason: ReasonSoaking, Message: "stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now; good since 2026-01-01T12:00:51Z"})
 	s.strategy.Paused = true
 	reports(Report{Reason: ReasonPaused, Message: "the rollout is paused in stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now"})
 	s.strategy.Paused = false
@@ -160,5 +161,47 @@ func TestEvents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, *events); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestReportsOfLateClusters(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(1)}, "a", "b", "c", "d")
+	s.each("b c d", isNotReady)
+	s.request("r2")
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+	s.strategy.Paused = true
+	s.each("b c d", isReady)
+	s.play(time.Minute)
+	s.isAt(Completed, ReasonPaused)
+	s.is("message", s.decided().Report.Message, "the rollout is paused; 3 clusters of stage default still to get revision r2")
+	s.strategy.Paused = false
+	s.each("b", isSick)
+	s.play(time.Hour)
+	s.isAt(Completed, ReasonFailed)
+	s.is("message", s.decided().Report.Message,
+		"of the clusters of stage default that came late, 1 failed with revision r2; 2 others do not begin before they recover")
+	s.each("b", isCured)
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+	s.is("updated", s.with("r2"), "a b c d")
+}
+
+// Events about many clusters leave room for those about the rollout.
+func TestManyEvents(t *testing.T) {
+	names := []string{}
+	for i := range 40 {
+		names = append(names, "canary"+strconv.Itoa(i))
+	}
+	s := newScene(t, canaryThenRest(nil), names...)
+	events := s.collectEvents()
+	s.requestBad("r2")
+	s.play(time.Hour)
+	last := (*events)[len(*events)-1]
+	if len(*events) > 2+maxEvents+1 || !strings.HasPrefix(last, ReasonFailed) {
+		t.Errorf("%d events, the last one: %s", len(*events), last)
+	}
+	if got := len(s.status.Failure.ClusterNames); got != maxFailureNames || s.status.Failure.Clusters != 40 {
+		t.Errorf("%d of %d names", got, s.status.Failure.Clusters)
 	}
 }

@@ -31,7 +31,7 @@ func (s *Status) isFailed(requested string) bool {
 func release(in *Input) Decision {
 	assigned := make([]Assignment, len(in.Clusters))
 	for i := range in.Clusters {
-		assigned[i] = Assignment{Cluster: in.Clusters[i].Name, Revision: in.UpdateRevision, State: Updated}
+		assigned[i] = Assignment{Cluster: in.Clusters[i].Name, Revision: in.UpdateRevision}
 		if in.UpdateRevision == "" {
 			assigned[i].Revision = in.Clusters[i].Assigned
 		}
@@ -156,11 +156,7 @@ func (d *decision) startOver() {
 // resetStages voids soaks and approvals.
 func (d *decision) resetStages() {
 	for i := range d.stages {
-		s := &d.stages[i].StageStatus
-		*s = StageStatus{
-			Name: s.Name, Clusters: s.Clusters, ResolvedFor: s.ResolvedFor,
-			MaxConcurrency: s.MaxConcurrency, MaxFailures: s.MaxFailures,
-		}
+		d.stages[i].StageStatus = StageStatus{Name: d.stages[i].Name}
 	}
 }
 

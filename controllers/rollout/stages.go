@@ -68,6 +68,7 @@ func (d *decision) advance() {
 			continue
 		}
 		d.next.Stage, d.position = s.Name, i
+		d.holdAfter(i)
 		if s.StartedAt == nil {
 			s.StartedAt = d.stampTime()
 			d.event(eventStageStarted, fmt.Sprintf("stage %s begins, with %s", s.Name, counted(len(s.members))))
@@ -80,6 +81,16 @@ func (d *decision) advance() {
 	}
 	d.next.Stage = ""
 	d.complete()
+}
+
+// holdAfter ends the soaks of later stages. They may have begun if the order of the
+// stages was different.
+func (d *decision) holdAfter(position int) {
+	for i := position + 1; i < len(d.stages); i++ {
+		if d.stages[i].PassedAt == nil {
+			d.stages[i].ReadySince = nil
+		}
+	}
 }
 
 // passes reports whether a stage is done, soaked and approved.

@@ -145,6 +145,23 @@ func TestLateClusters(t *testing.T) {
 	s.isAt(Progressing, ReasonSoaking)
 	s.is("too many late failures start no more", s.assigned("r2"), "canary1 canary2 rest1")
 	s.play(time.Hour)
+	s.isAt(Completed, ReasonFailed)
+}
+
+// A soak does not go on behind a stage that is not passed.
+func TestReorderedStages(t *testing.T) {
+	s := newScene(t, soaking(nil), "canary1", "canary2", "rest1")
+	s.request("r2")
+	s.play(30 * time.Minute)
+	s.strategy.Stages[0], s.strategy.Stages[1] = s.strategy.Stages[1], s.strategy.Stages[0]
+	s.strategy.Stages[1].Approval = ""
+	s.each("rest1", isNotReady)
+	s.play(40 * time.Minute)
+	s.is("stage", s.status.Stage, "rest")
+	s.each("rest1", isReady)
+	s.play(30 * time.Minute)
+	s.isAt(Progressing, ReasonSoaking)
+	s.play(time.Hour)
 	s.isAt(Completed, "")
 }
 
