@@ -40,7 +40,7 @@ import (
 const (
 	// defaultPairs is the number of pairs of operations during which the controller is
 	// killed, unless FAULTS_CRASH_PAIRS says otherwise.
-	defaultPairs = 20
+	defaultPairs = 8
 	// still is for how long nothing changes in the end state of an operation that nothing
 	// has disturbed.
 	still = 3 * time.Second
