@@ -83,6 +83,18 @@ func TestAbort(t *testing.T) {
 	s.is("an old abort is not followed again", s.with("r2"), "canary1")
 }
 
+// After a failure without a rollback, an abort returns the clusters.
+func TestAbortAfterAFailure(t *testing.T) {
+	s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
+	s.requestBad("r2")
+	s.play(time.Hour)
+	s.isAt(Failed, ReasonFailed)
+	s.command(func(c *Commands) { c.Abort = "r2" })
+	s.play(time.Minute)
+	s.isAt(RolledBack, ReasonRolledBack)
+	s.is("message", s.decided().Report.Message, "revision r2 failed in stage canary on canary1; every cluster has revision r1 again")
+}
+
 // Rule 13: a pause stops what has not begun, also a rollback, until somebody resumes.
 func TestPause(t *testing.T) {
 	for name, set := range map[string]func(s *scene, paused bool){

@@ -36,19 +36,38 @@ var (
 // write. A failure prints the shortest history that was found. To repeat one, run
 // go test -run TestHistories -args -seed=7 -histories=1.
 func TestHistories(t *testing.T) {
-	steps := 0
+	steps, decisions, reached := 0, 0, map[string]int{}
+	counting := func(in *Input) (Decision, error) {
+		decided, err := Decide(in)
+		decisions++
+		if decided.Status != nil && (in.Status == nil || in.Status.Phase != decided.Status.Phase) {
+			reached[string(decided.Status.Phase)]++
+		}
+		if in.Status == nil || in.Status.Reason != decided.Report.Reason {
+			reached[decided.Report.Reason]++
+		}
+		return decided, err
+	}
 	for i := range *histories {
 		h := newHistory(*firstSeed+uint64(i), lengthOf(i)) //nolint:gosec // positive
 		steps += len(h.steps)
-		if found := run(h, Decide); len(found.violations) > 0 {
+		if found := run(h, counting); len(found.violations) > 0 {
 			h = shortened(h, Decide, found.violations[0].invariant)
 			t.Fatalf("seed %d:\n%s", h.seed, explained(h, Decide))
 		}
 	}
-	t.Logf("%d histories, %d steps", *histories, steps)
+	t.Logf("%d histories, %d steps, %d decisions; reached: %v", *histories, steps, decisions, reached)
+	for _, where := range []string{
+		string(Progressing), string(Completed), string(Failed), string(RollingBack), string(RolledBack), string(Reverting), string(StateLost),
+		ReasonProgressing, ReasonSoaking, ReasonAwaitingApproval, ReasonPaused, ReasonRollingBack, ReasonFailed, ReasonRolledBack, ReasonRollbackFailed, ReasonStateLost,
+	} {
+		if reached[where] == 0 && *histories >= defaultHistories {
+			t.Errorf("no history reaches %s", where)
+		}
+	}
 }
 
-func lengthOf(i int) int { return []int{40, 120, 300}[i%3] }
+func lengthOf(i int) int { return []int{30, 80, 160}[i%3] }
 
 // result is what a history has shown.
 type result struct {

@@ -18,4 +18,4 @@ limitations under the License.
 
 package rollout
 
-const defaultHistories = 2500
+const defaultHistories = 1500

@@ -252,3 +252,17 @@ func TestDeletedWorkOfAnUpdatedCluster(t *testing.T) {
 	s.is("assigned", s.assigned("r2"), "a b")
 	s.is("in progress, after the deletion", s.inTurn("r2"), "a b")
 }
+
+// After a failure without a rollback, too, each cluster keeps what it has.
+func TestDeletedWorksAfterAFailure(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure = FailurePause }), "canary1", "canary2", "rest1")
+	s.each("canary1", isSick)
+	s.request("r2")
+	s.play(time.Hour)
+	s.isAt(Failed, ReasonFailed)
+	s.disturbWork(1, 0)
+	s.disturbWork(2, 0)
+	s.play(time.Minute)
+	s.is("updated", s.with("r2"), "canary1 canary2")
+	s.is("held", s.with("r1"), "rest1")
+}

@@ -49,6 +49,7 @@ type action struct {
 
 var actions = []action{
 	{14, func(w *world, _, _ int) string { w.complete(); return "" }},
+	{8, (*world).goOn},
 	{4, func(w *world, _, _ int) string { w.round(w.leader); return fmt.Sprintf("%s decides", w.leader.name) }},
 	{6, func(w *world, _, _ int) string { return w.writeNext(w.leader) }},
 	{3, (*world).writeFormer},
@@ -154,6 +155,17 @@ func (w *world) actAll() {
 	for _, name := range w.names() {
 		w.act(w.clusters[name])
 	}
+}
+
+// goOn lets members, leader and time go on undisturbed.
+func (w *world) goOn(a, _ int) string {
+	for range 1 + a%4 {
+		w.complete()
+		w.actAll()
+		w.complete()
+		w.now += time.Duration(6+a%7*5) * time.Second
+	}
+	return ""
 }
 
 func (w *world) wait(a, b int) string {
