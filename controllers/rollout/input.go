@@ -32,7 +32,10 @@ type Input struct {
 	Watched time.Duration
 	// Strategy is nil if the object does not ask for rollouts.
 	Strategy *Strategy
-	// Status is what is recorded; nil if nothing is. Decide does not change it.
+	// Status is what is recorded; nil if nothing is. Decide does not change it. It must be
+	// the newest: with an older one, a cluster whose turn is not known yet would get the
+	// current revision again. Read it from the API server after taking over, and then
+	// remember what was written.
 	Status *Status
 	// UpdateRevision is the requested revision; empty if the resource cannot be read.
 	UpdateRevision string

@@ -252,3 +252,55 @@ func TestAbandonedFirstRevision(t *testing.T) {
 	s.play(time.Minute)
 	s.is("in the end", s.with("r2"), "canary1 rest1")
 }
+
+// Rule 16: if the clock of the next process is behind, what it counts starts again, and
+// takes no longer than that.
+func TestTheNextClockIsBehind(t *testing.T) {
+	behind := func(s *scene) {
+		s.skewed = true
+		s.startProcess(-24 * time.Hour)
+	}
+	t.Run("while a cluster is healthy", func(t *testing.T) {
+		s := newScene(t, Strategy{MinReadySeconds: ptr.To[int32](60)}, "a")
+		s.request("r2")
+		s.play(50 * time.Second)
+		behind(s)
+		s.play(59 * time.Second)
+		s.isAt(Progressing, ReasonProgressing)
+		s.play(2 * time.Second)
+		s.isAt(Completed, "")
+	})
+	t.Run("until a deadline", func(t *testing.T) {
+		s := newScene(t, Strategy{}, "a")
+		s.requestBad("r2")
+		s.play(500 * time.Second)
+		behind(s)
+		s.play(599 * time.Second)
+		s.is("failed", s.overdue(), "")
+		s.play(2 * time.Second)
+		s.is("failed", s.overdue(), "a")
+	})
+	t.Run("while a turn is stopped", func(t *testing.T) {
+		s := newScene(t, Strategy{}, "a")
+		s.requestBad("r2")
+		s.play(500 * time.Second)
+		s.each("a", isSuspended)
+		s.play(time.Minute)
+		behind(s)
+		s.play(time.Minute)
+		s.each("a", isResumed)
+		s.play(590 * time.Second)
+		s.is("failed", s.overdue(), "")
+		s.play(time.Minute)
+		s.is("failed", s.overdue(), "a")
+	})
+}
+
+// A decision asks for another one at the deadline of the turns that it begins.
+func TestWaitForTheDeadline(t *testing.T) {
+	s := newScene(t, Strategy{}, "a")
+	s.request("r2")
+	if wait := s.decided().Wait.Round(time.Second); wait != 600*time.Second {
+		t.Errorf("look again in %v", wait)
+	}
+}
