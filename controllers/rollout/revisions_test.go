@@ -118,6 +118,26 @@ func TestRollback(t *testing.T) {
 	s.is("failed revision", s.status.FailedRevision, "")
 }
 
+// Rule 12: a rollback proceeds around clusters without contact.
+func TestRollbackAroundUnreachableClusters(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure, s.MaxConcurrency = FailureRollback, number(1) }), "canary1", "canary2", "canary3", "canary4")
+	s.request("r2")
+	s.play(25 * time.Second)
+	s.is("updated", s.with("r2"), "canary1 canary2 canary3")
+	s.command(func(c *Commands) { c.Abort = "r2" })
+	s.complete()
+	s.is("the first one to return", s.inTurn("r1"), "canary1")
+	s.each("canary1", isNotReady)
+	s.play(2 * time.Minute)
+	s.is("back", s.with("r1"), "canary2 canary3 canary4")
+	s.is("phase", string(s.status.Phase), string(RollingBack))
+	s.play(10 * time.Minute)
+	s.isAt(RolledBack, ReasonRollbackFailed)
+	s.each("canary1", isReady)
+	s.play(time.Minute)
+	s.isAt(RolledBack, ReasonRolledBack)
+}
+
 // Rule 12: what cannot be rolled back pauses.
 func TestNoRollback(t *testing.T) {
 	t.Run("of the first revision", func(t *testing.T) {

@@ -122,7 +122,6 @@ func (d *decision) observeTurns() {
 			d.begin(m, update, Relapse)
 		case m.hasLost(update):
 			d.begin(m, update, Regular)
-			d.observe(m)
 		}
 	}
 }
@@ -133,19 +132,17 @@ func (d *decision) observe(m *member) {
 		// It has lost what it had, and gets it again.
 		m.turn.kind = Regular
 	}
-	switch {
-	case m.isGood(m.turn.revision):
+	if m.isGood(m.turn.revision) {
 		d.observeHealth(m)
-	case m.isStopped() && !m.turn.failed:
-		m.turn.healthy = 0
-		if m.turn.stopped == 0 {
-			m.turn.stopped = d.stamp()
-		}
+		return
+	}
+	m.turn.healthy = 0
+	switch {
+	case !m.turn.isRunning():
+	case m.isStopped():
+		m.turn.stopped = d.stamp()
 	default:
-		m.turn.healthy = 0
-		if m.turn.isRunning() {
-			d.observeDeadline(m)
-		}
+		d.observeDeadline(m)
 	}
 }
 
