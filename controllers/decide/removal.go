@@ -161,6 +161,9 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 	}
 	if !nudged.ending || nudged.count < releaseNudges {
 		plan.remove(observed, nudgedEnd(observed, cluster, work, attempts{count: releaseNudges - 1}, DeletionHangs))
+		// Nothing that is watched may change until then, and if somebody has removed the
+		// name of the owner from the Work, its changes wake nobody.
+		plan.wait(releaseTime)
 		return
 	}
 	plan.remove(observed, Removal{Cluster: cluster, Work: work, Release: true, Why: DeletionHangs})
