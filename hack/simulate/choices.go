@@ -30,6 +30,8 @@ type choices struct {
 	script [][]int
 	// alone: there is never a pair of replicas.
 	alone bool
+	// theme is the only theme of the world; empty if it may have any or none.
+	theme string
 	// made are the choices so far, by step.
 	made [][]int
 }

@@ -24,13 +24,17 @@ limitations under the License.
 //	controller.go    the controller under test: one process, or a pair that elects a leader
 //	disturb.go       what breaks
 //	users.go         what people do: resources.go, propagations.go, works.go, fleet.go,
-//	                 namespaces.go, unreadable.go, kinds.go, ailments.go
+//	                 namespaces.go, unreadable.go, kinds.go, ailments.go, moves.go,
+//	                 refusals.go, strangers.go
+//	conspiracies.go  what they do at the worst moment; moments.go: when that is
+//	themes.go        what belongs together
 //	truth.go         what really happened
 //	desire.go        what is desired
 //	holdings.go      what must hold for each write to a Work
-//	statuses.go      what must hold for each status
+//	statuses.go      what must hold for each status; rows.go: compared with the last one
+//	conduct.go       how often the controller may write what, and when
 //	quiet.go         until nothing happens anymore
-//	right.go         what must hold then
+//	right.go         what must hold then; exact.go, words.go
 //	portrait.go      what the world looks like then, and how it must not differ from
 //	fresh.go         a world in which the same was applied from the beginning
 //	run.go           a run; shrink.go: a shorter one that fails in the same way

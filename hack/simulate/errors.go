@@ -25,6 +25,8 @@ var (
 	errNoPermission = errors.New("nobody has granted it")
 	// errDenied is what a webhook of the users says.
 	errDenied = errors.New("the policy of the company denies it")
+	// errDeniedThere is what the admission of a member says. It is not fit for a terminal.
+	errDeniedThere = errors.New("admission webhook \"guard.example.org\" denied the request: \x1b[31mnot\x1b[0m\there\n\x07")
 	// errNoWebhook is what writers of Works get while Karmada's webhook does not answer.
 	errNoWebhook = errors.New(`failed calling webhook "work.karmada.io": connection refused`)
 )

@@ -52,7 +52,7 @@ func (w *World) isExact(ctx context.Context, object cached.Object) error {
 }
 
 // hasRows checks that there is one row for each cluster that is a target or is still to be
-// cleaned up, in order, and none besides.
+// cleaned up, and none besides.
 func (w *World) hasRows(object cached.Object) error {
 	title, status := titleOf(object), object.GetStatus()
 	if got := ptr.Deref(status.ObservedGeneration, 0); got != object.GetGeneration() {
@@ -73,6 +73,9 @@ func (w *World) hasRows(object cached.Object) error {
 	for _, target := range w.truth.desired.targets(object) {
 		expected[target.Name] = true
 	}
+	if name := strangeRow(rows, expected); name != "" {
+		return violated("wrong rows", "%s has a row of %s, which is no cluster of it", title, name)
+	}
 	unsure := map[string]bool{}
 	for _, held := range w.truth.works {
 		if isOurs(held.work) && held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) {
@@ -90,6 +93,16 @@ func (w *World) hasRows(object cached.Object) error {
 		}
 	}
 	return nil
+}
+
+// strangeRow returns the name of a row that is of no cluster.
+func strangeRow(rows map[string]int, expected map[string]bool) string {
+	for name := range rows {
+		if !expected[name] && !slices.Contains(memberNames, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // counts checks every number of the summary.
@@ -158,7 +171,7 @@ func (w *World) sumsUp(object cached.Object, ready *metav1.Condition, stalled bo
 		}
 	}
 	switch {
-	case isDenied(w, object) && ready.Reason == propagationv1alpha1.ReasonForbidden:
+	case w.isDenied(object) && ready.Reason == propagationv1alpha1.ReasonForbidden:
 	case stalled:
 		return violated("wrong conditions", "%s is Stalled (%s), although nothing is wrong with it as a whole", title, ready.Message)
 	case len(targets) == 0 && ready.Reason != propagationv1alpha1.ReasonNoClusterSelected:
@@ -189,7 +202,7 @@ func (w *World) isTarget(object cached.Object, cluster string) bool {
 }
 
 // isDenied reports whether the account of an object may not read.
-func isDenied(w *World, object cached.Object) bool {
+func (w *World) isDenied(object cached.Object) bool {
 	return object.GetSpec().ServiceAccountName != "" && !w.users.grants[""]
 }
 
@@ -215,11 +228,11 @@ func (w *World) explains(title string, ready *metav1.Condition, why string) erro
 func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 	title, key := titleOf(object), keyOfResource(object)
 	resource := w.truth.desired.latest(key)
-	if w.wrongAsAWhole(object, resource) != "" || isDenied(w, object) {
+	if w.wrongAsAWhole(object, resource) != "" || w.isDenied(object) {
 		return nil
 	}
 	for _, target := range w.truth.desired.targets(object) {
-		if !w.mayHaveWork(ctx, target.Name) || w.isHeldByOthers(object, target.Name, resource) || !isRenderable(target, key) || !w.mayGet(object, target.Name) {
+		if !w.mayHaveWork(ctx, target.Name) || w.isHeldByOthers(object, target.Name, resource) && !w.isNameless(object, target.Name) || !isRenderable(target, key) || !w.mayGet(object, target.Name) {
 			continue
 		}
 		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]
@@ -239,11 +252,19 @@ func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 	return nil
 }
 
+// isNameless reports whether a Work of an object does not name it anymore.
+func (w *World) isNameless(object cached.Object, cluster string) bool {
+	key := keyOfResource(object)
+	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
+	return held != nil && isOurs(held.work) && held.work.DeletionTimestamp == nil && render.OwnerOf(held.work).Name == "" &&
+		held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) && !isClaimed(w.truth.desired.latest(key))
+}
+
 // mayHaveWork reports whether the controller can write Works for a cluster.
 func (w *World) mayHaveWork(ctx context.Context, name string) bool {
 	cluster := &clusterv1alpha1.Cluster{}
 	err := w.plane.Get(ctx, client.ObjectKey{Name: name}, cluster)
-	return err == nil && cluster.DeletionTimestamp == nil && !w.isWithoutSpace(ctx, name) && !w.users.refused[name]
+	return err == nil && cluster.DeletionTimestamp == nil && !w.isWithoutSpace(ctx, name) && !w.users.hampers(name)
 }
 
 // isRenderable reports whether a cluster can get what is said of it.
@@ -261,7 +282,7 @@ func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetC
 	work, manifest, spec := held.work, manifestOf(held.work), object.GetSpec()
 	owner := types.NamespacedName{Namespace: work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation], Name: work.Annotations[propagationv1alpha1.OwnerNameAnnotation]}
 	wanted := map[bool]string{true: "overwrite", false: "abort"}[spec.ConflictResolution == propagationv1alpha1.ConflictOverwrite]
-	resolution := manifest.GetAnnotations()[workv1alpha2.ResourceConflictResolutionAnnotation]
+	resolution := resolutionOf(held.work)
 	switch {
 	case work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()):
 		return "it is marked as that of another owner"
@@ -281,6 +302,11 @@ func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetC
 		return "its content is not what the cluster should get"
 	}
 	return ""
+}
+
+// resolutionOf is how a Work says that conflicts are resolved.
+func resolutionOf(work *workv1alpha1.Work) string {
+	return manifestOf(work).GetAnnotations()[workv1alpha2.ResourceConflictResolutionAnnotation]
 }
 
 // ignoresRequest reports whether a user has requested a new attempt at a Work that its

@@ -19,6 +19,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +46,7 @@ func (w *World) addMember(name string) {
 	member := w.karmada.AddMember(name, modeOf(name))
 	member.Serve(widgetKind)
 	member.Serve(clusterRoleKind)
+	member.Serve(toyKind)
 }
 
 // newCluster is the Cluster of a member when it joins.
@@ -105,6 +107,7 @@ func (u *users) permit(context.Context) (string, error) {
 		name = memberNames[chosen-1]
 	}
 	u.grants[name] = !u.grants[name]
+	u.revoked[name] = time.Now()
 	return fmt.Sprintf("grants %s the permission on %q: %t", accountName, name, u.grants[name]), nil
 }
 

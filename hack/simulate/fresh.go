@@ -18,6 +18,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -35,8 +36,8 @@ import (
 var schemaNamespace = corev1.SchemeGroupVersion.WithKind("Namespace")
 
 // afresh returns the portrait of a world in which only what a sketch desires ever
-// happened.
-func afresh(t *testing.T, sketched *sketch) (painted *portrait) {
+// happened, and what must not happen in it and did.
+func afresh(t *testing.T, sketched *sketch) (painted *portrait, broken *violation) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -47,7 +48,10 @@ func afresh(t *testing.T, sketched *sketch) (painted *portrait) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.apply(ctx, sketched); err != nil {
+		err = w.apply(ctx, sketched)
+		if found, is := errors.AsType[*violation](err); is {
+			broken = found
+		} else if err != nil {
 			t.Errorf("applying the same afresh: %v", err)
 		}
 		painted = w.paint()
@@ -55,7 +59,7 @@ func afresh(t *testing.T, sketched *sketch) (painted *portrait) {
 			t.Error(err)
 		}
 	})
-	return painted
+	return painted, broken
 }
 
 // apply creates what is desired.

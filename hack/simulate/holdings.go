@@ -17,6 +17,8 @@ limitations under the License.
 package simulate
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +29,7 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
@@ -49,7 +52,7 @@ type holding struct {
 // isOurs reports whether a Work has the marks of an owner and none of a policy or of
 // Karmada, nor a manifest of Karmada.
 func isOurs(work *workv1alpha1.Work) bool {
-	return work.Labels[propagationv1alpha1.OwnerUIDLabel] != "" && metav1.GetControllerOf(work) == nil && !isRewritten(work) &&
+	return isInSpace(work) && work.Labels[propagationv1alpha1.OwnerUIDLabel] != "" && metav1.GetControllerOf(work) == nil && !isRewritten(work) &&
 		work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] == "" && work.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] == ""
 }
 
@@ -62,6 +65,20 @@ func ownerOf(work *workv1alpha1.Work) string {
 	return owner.Kind + " " + owner.Name
 }
 
+// clusterOf is the cluster of an execution namespace.
+func clusterOf(namespace string) string {
+	return strings.TrimPrefix(namespace, names.ExecutionSpacePrefix)
+}
+
+// sortedHoldings are Works in the order of their names.
+func sortedHoldings(works map[types.NamespacedName]*holding) []*holding {
+	sorted := slices.Collect(maps.Values(works))
+	slices.SortFunc(sorted, func(a, b *holding) int {
+		return cmp.Or(cmp.Compare(a.work.Namespace, b.work.Namespace), cmp.Compare(a.work.Name, b.work.Name))
+	})
+	return sorted
+}
+
 // wroteWork checks that the controller writes and deletes only its own Works, and that it
 // deletes no Work that an object still needs.
 func (t *truth) wroteWork(write apiserver.Write) {
@@ -70,8 +87,10 @@ func (t *truth) wroteWork(write apiserver.Write) {
 		key = nameOf(write.After)
 	}
 	held := t.works[key]
+	t.checkGuard(write)
 	if isController(write.Client) && write.Before != nil && held != nil {
 		t.checkHolder(write, held)
+		t.checkRelease(write, held)
 	}
 	if write.After == nil {
 		t.workEnded(write, key, held)
@@ -93,7 +112,7 @@ func (t *truth) checkHolder(write apiserver.Write, held *holding) {
 	if !isOurs(held.work) {
 		// Whoever took the marks of the owner away did not take the Work over: it still
 		// holds exactly what the controller has sent.
-		if held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == "" && held.edited && render.OwnerOf(held.work).Kind != "" && metav1.GetControllerOf(held.work) == nil && !isBound(held.work) {
+		if held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == "" && held.edited && (render.OwnerOf(held.work).Kind != "" || resolutionOf(held.work) != "") && metav1.GetControllerOf(held.work) == nil && !isBound(held.work) {
 			return
 		}
 		t.violated("foreign Work written", "the controller has written Work %s of somebody else", nameOf(held.work))
@@ -144,11 +163,13 @@ func (t *truth) workChanged(write apiserver.Write, held *holding, work *workv1al
 	if manifest == nil {
 		return
 	}
+	t.recordRefusal(nameOf(work), work)
 	held.where = place{member: render.ClusterOf(work.Namespace), key: karmada.KeyOf(manifest)}
 	if work.DeletionTimestamp != nil && before.DeletionTimestamp == nil {
 		t.workLeaves(write, held)
 	}
 	if work.DeletionTimestamp == nil && byController && write.Subresource == "" {
+		t.checkPermission(held)
 		delete(t.kept, held.where)
 	}
 	t.learn(held)
@@ -177,13 +198,21 @@ func (t *truth) workLeaves(write apiserver.Write, held *holding) {
 		return
 	}
 	t.checkNamespace(held)
+	t.checkReplaced(held)
 	owner := ownerOf(held.work)
-	if t.wanted[held.where][owner] && t.isSettled(held.where) {
+	if t.wanted[held.where][owner] && t.isSettled(held.where) && (owner != theDependencies || t.left[held.where.member] < t.calm) {
 		t.violated("Work deleted", "the controller has deleted Work %s of %s, who has wanted it all the time", nameOf(held.work), owner)
 	}
+	t.checkPreserved(held, owner, preserve)
+}
+
+// checkPreserved checks that what a Work has brought stays if its owner asked for that, and
+// goes if not.
+func (t *truth) checkPreserved(held *holding, owner string, preserve bool) {
 	said := t.said[owner]
+	_, orphaned := t.orphans[types.UID(held.work.Labels[propagationv1alpha1.OwnerUIDLabel])]
 	switch {
-	case said == nil:
+	case said == nil || orphaned: // the Work knows what it asked for last
 	case preserve && said.preserve < t.calm && !t.saysNow(owner, true):
 		t.violated("preserved without a reason", "Work %s of %s is deleted so that its object stays, which nobody asked for", nameOf(held.work), owner)
 	case !preserve && said.remove < t.calm && !t.saysNow(owner, false):
@@ -208,6 +237,8 @@ func (t *truth) saysNow(owner string, preserve bool) bool {
 // workEnded records that a Work is gone, and whether its object may have stayed.
 func (t *truth) workEnded(write apiserver.Write, key types.NamespacedName, held *holding) {
 	delete(t.works, key)
+	delete(t.refused, key)
+	t.gone[key] = time.Now()
 	if held == nil {
 		return
 	}

@@ -39,6 +39,7 @@ func TestMutant(t *testing.T) {
 	}{}
 	for i := range uint64(*runs) { //nolint:gosec // it is not negative
 		choices := seeded(*seed+i, *steps)
+		choices.theme = *only
 		stop := tellProgress(verdict.Steps, choices)
 		result := run(t, choices)
 		stop()

@@ -122,9 +122,28 @@ func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	broken := target.Overriders != nil && len(target.Overriders.Plaintext) > 0 || target.Replicas != nil && key.Kind != "Deployment"
 	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
 	foreign := held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
-	return broken || foreign || w.users.refused[cluster] || isClaimed(w.truth.desired.latest(key)) || len(w.truth.wanted[where]) != 1 || w.truth.desired.clusters[cluster] == nil ||
+	hampered := w.users.hampers(cluster) || w.users.denied[cluster]
+	return broken || foreign || hampered || w.isShared(where) || w.truth.desired.clusters[cluster] == nil ||
 		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || w.isLost(cluster, object) ||
 		(held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
+}
+
+// isShared reports whether not exactly one owner wants the Work for a place, or a policy has
+// claimed the resource.
+func (w *World) isShared(where place) bool {
+	return isClaimed(w.truth.desired.latest(where.key)) || len(w.truth.wanted[where]) != 1 || w.hasTwin(where)
+}
+
+// hasTwin reports whether somebody wants the resource there whose Work has the same name.
+func (w *World) hasTwin(where place) bool {
+	for _, kind := range []karmada.Kind{widgetKind, toyKind} {
+		twin := where
+		twin.key.GroupVersionKind = kind.GroupVersionKind
+		if where.key.Kind == kind.Kind && twin.key != where.key && len(w.truth.wanted[twin]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // isSound reports whether a cluster is as a new one: Ready, and with the namespace.
@@ -149,7 +168,7 @@ func describe(work *workv1alpha1.Work) string {
 	}
 	raw, err := json.Marshal([]any{
 		marks, slices.Sorted(maps.Keys(work.Labels)), slices.Sorted(maps.Keys(manifest.GetLabels())), slices.Sorted(maps.Keys(manifest.GetAnnotations())),
-		karmada.ContentHash(manifest), ptr.Deref(work.Spec.SuspendDispatching, false), ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false), work.Finalizers,
+		karmada.ContentHash(manifest), ptr.Deref(work.Spec.SuspendDispatching, false), ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false), slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer),
 	})
 	if err != nil {
 		panic(err) // strings can be marshaled

@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
@@ -32,10 +34,13 @@ const (
 	// silence is for how long nothing must be written before the world is quiet. What
 	// fails is tried again after five minutes or earlier.
 	silence = 10 * time.Minute
+	// backOff is the same while Karmada may be backing off from a member that it could not
+	// reach, and that it still takes for Ready: nobody else notices.
+	backOff = 18 * time.Minute
 	// content is how much silence is enough if nobody has anything to wait for.
 	content = 150 * time.Second
 	// patience is how long it may take until it is.
-	patience = 6 * time.Hour
+	patience = 3 * time.Hour
 )
 
 // settle repairs everything, and waits until nobody writes anymore. Then everything
@@ -53,16 +58,20 @@ func (w *World) pause(ctx context.Context) error {
 	w.tell("calm begins")
 	w.mend()
 	clear(w.truth.attempts)
+	clear(w.truth.written)
 	w.truth.quietSince = time.Now()
 	defer func() { w.truth.quietSince = time.Time{} }()
 	changes, since, began := w.truth.changes, time.Now(), time.Now()
-	for time.Since(since) < silence && (time.Since(since) < content || !w.isContent()) {
+	for time.Since(since) < w.silence() && (time.Since(since) < content || !w.isContent()) {
 		w.steps++
 		synctest.Wait()
 		if err := w.revive(ctx); err != nil {
 			return err
 		}
 		w.notice()
+		if err := w.unguard(ctx); err != nil {
+			return err
+		}
 		if err := w.calmly(ctx); err != nil {
 			return err
 		}
@@ -74,7 +83,7 @@ func (w *World) pause(ctx context.Context) error {
 			changes, since = w.truth.changes, time.Now()
 		}
 		if time.Since(began) > patience {
-			return violated("never quiet", "writes go on after %v of calm", patience)
+			return violated("never quiet", "writes go on after %v of calm; the last was: %s", patience, w.truth.last)
 		}
 	}
 	w.tell("calm ends: nothing was written for %v", time.Since(since))
@@ -86,7 +95,25 @@ func (w *World) pause(ctx context.Context) error {
 			return violated("too many attempts", "Work %s was attempted %d times in %v", key, count, time.Since(began))
 		}
 	}
+	if err := w.isPersistent(time.Since(began)); err != nil {
+		return err
+	}
 	return w.isRight(ctx)
+}
+
+// silence is for how long nothing must be written before the world is quiet.
+func (w *World) silence() time.Duration {
+	for _, held := range w.truth.works {
+		applied := meta.FindStatusCondition(held.work.Status.Conditions, workv1alpha1.WorkApplied)
+		if !isOurs(held.work) {
+			continue
+		}
+		waits := held.work.DeletionTimestamp != nil || applied == nil && !ptr.Deref(held.work.Spec.SuspendDispatching, false)
+		if since, ready := w.truth.ready[held.where.member]; waits && ready && since.Before(w.truth.quietSince) {
+			return backOff
+		}
+	}
+	return silence
 }
 
 // isContent reports whether all objects are Ready and nothing is being deleted.

@@ -20,6 +20,10 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,6 +37,9 @@ import (
 // widgetKind is a kind that comes and goes.
 var widgetKind = karmada.Custom("factory.example.org", "v1", "Widget", "widgets")
 
+// toyKind has the same name as widgetKind.
+var toyKind = karmada.Custom("toys.example.org", "v1", widgetKind.Kind, "widgets")
+
 // clusterRoleKind is a kind of members that is cluster-scoped.
 var clusterRoleKind = karmada.Kind{GroupVersionKind: keyNamed(roles[0], "").GroupVersionKind, Plural: "clusterroles"}
 
@@ -42,6 +49,7 @@ var resources = []propagationv1alpha1.ResourceReference{
 	{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
 	{APIVersion: "v1", Kind: "ConfigMap", Name: "web"},
 	{APIVersion: "factory.example.org/v1", Kind: "Widget", Name: "gadget"},
+	{APIVersion: "toys.example.org/v1", Kind: "Widget", Name: "gadget"},
 }
 
 // roles are what they propagate besides.
@@ -78,6 +86,9 @@ func (u *users) filled(object *unstructured.Unstructured) error {
 	case "ConfigMap":
 		return unstructured.SetNestedField(object.Object, fmt.Sprint(u.count), "data", "number")
 	case "Widget":
+		if _, found := object.Object["data"]; found {
+			return unstructured.SetNestedField(object.Object, fmt.Sprint(u.count), "data", "number")
+		}
 		return unstructured.SetNestedField(object.Object, int64(u.count), "spec", "number")
 	case "ClusterRole":
 		rule := map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "resourceNames": []any{fmt.Sprint(u.count)}, "verbs": []any{"get"}}
@@ -110,8 +121,12 @@ func (u *users) changed(ctx context.Context, object *unstructured.Unstructured, 
 	if err := u.w.plane.Get(ctx, keyOf(object), object); err != nil {
 		return err //nolint:wrapcheck // act wraps it
 	}
+	before := object.DeepCopy()
 	if err := how(); err != nil {
 		return err
+	}
+	if isFrozen(before) && !equality.Semantic.DeepEqual(before.Object["data"], object.Object["data"]) {
+		return apierrors.NewInvalid(object.GroupVersionKind().GroupKind(), object.GetName(), field.ErrorList{field.Forbidden(field.NewPath("data"), "field is immutable")})
 	}
 	return u.w.plane.Update(ctx, object) //nolint:wrapcheck // act wraps it
 }

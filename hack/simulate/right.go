@@ -21,6 +21,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +30,7 @@ import (
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
@@ -61,6 +63,9 @@ func (w *World) isRight(ctx context.Context) error {
 	if err := w.hasOwners(); err != nil {
 		return err
 	}
+	if err := w.hasFollowers(ctx); err != nil {
+		return err
+	}
 	return w.isClean()
 }
 
@@ -68,9 +73,10 @@ func (w *World) isRight(ctx context.Context) error {
 func (w *World) isStuck(object cached.Object) bool {
 	for _, held := range w.truth.works {
 		cluster := &clusterv1alpha1.Cluster{}
-		if held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) &&
+		isIts := held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) || ownerOf(held.work) == titleOf(object)
+		if isIts &&
 			w.plane.Get(context.Background(), client.ObjectKey{Name: held.where.member}, cluster) == nil &&
-			(cluster.DeletionTimestamp != nil || w.users.refused[held.where.member] || !util.IsClusterReady(&cluster.Status)) {
+			(cluster.DeletionTimestamp != nil || w.users.hampers(held.where.member) || !util.IsClusterReady(&cluster.Status)) {
 			return true
 		}
 	}
@@ -88,6 +94,9 @@ func (w *World) isTold(ctx context.Context, object cached.Object) error {
 	if why := w.wrongAsAWhole(object, resource); why != "" {
 		if ready.Status == metav1.ConditionTrue {
 			return violated("Ready lies in the end", "%s is Ready, although %s", title, why)
+		}
+		if ready.Reason == propagationv1alpha1.ReasonResourceNotFound {
+			return w.isMissed(ctx, object)
 		}
 		return nil
 	}
@@ -139,7 +148,7 @@ func (w *World) isRowTold(ctx context.Context, object cached.Object, target prop
 	case row.Applied != metav1.ConditionTrue && !w.excuses(ctx, object, target, row, resource):
 		return violated("not applied in the end", "%s (%s), although nothing is wrong", told, row.Message)
 	case row.Applied != metav1.ConditionTrue:
-		return nil
+		return w.isExplained(object, target, row, resource)
 	}
 	if !w.isReady(ctx, row.Name) {
 		return violated("a row lies in the end", "%s, but Karmada has no contact with the cluster", told)
@@ -153,6 +162,9 @@ func (w *World) isRowTold(ctx context.Context, object cached.Object, target prop
 	}
 	content := karmada.ContentHash(customized(resource, target, w.truth.policy()))
 	running, found := w.karmada.Member(row.Name).Runs(key.GroupVersionKind, key.Namespace, key.Name)
+	if !found && isSuspended(object.GetSpec(), row.Name) {
+		return nil // somebody has deleted it there, and Karmada neither restores it nor says so
+	}
 	if !found || running.Content != content {
 		return violated("a row lies in the end", "%s, but the member has it: %t, with the content: %t", told, found, running.Content == content)
 	}
@@ -183,7 +195,7 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 	case propagationv1alpha1.ReasonClusterNotFound, propagationv1alpha1.ReasonClusterTerminating, propagationv1alpha1.ReasonClusterNotReady:
 		return !w.isReady(ctx, row.Name)
 	case propagationv1alpha1.ReasonWriteFailed:
-		return w.users.refused[row.Name]
+		return w.users.hampers(row.Name)
 	case propagationv1alpha1.ReasonSuspended:
 		return isSuspended(spec, row.Name)
 	case propagationv1alpha1.ReasonConflict:
@@ -197,7 +209,7 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 	case propagationv1alpha1.ReasonAPINotEnabled:
 		return !w.karmada.Member(row.Name).Serves(key.GroupVersionKind)
 	case propagationv1alpha1.ReasonApplyFailed:
-		return w.refuses(row.Name, key, spec.ConflictResolution)
+		return w.refuses(row.Name, key, spec.ConflictResolution, resource)
 	}
 	return false
 }
@@ -228,13 +240,21 @@ func (w *World) isWithoutSpace(ctx context.Context, cluster string) bool {
 }
 
 // refuses reports whether a member has a reason to refuse an object.
-func (w *World) refuses(name string, key karmada.Key, resolution propagationv1alpha1.ConflictResolution) bool {
+func (w *World) refuses(name string, key karmada.Key, resolution propagationv1alpha1.ConflictResolution, resource *unstructured.Unstructured) bool {
 	member := w.karmada.Member(name)
 	if _, hasNamespace := member.Runs(schemaNamespace, "", key.Namespace); key.Namespace != "" && !hasNamespace {
 		return true
 	}
 	running, found := member.Runs(key.GroupVersionKind, key.Namespace, key.Name)
-	return !member.Serves(key.GroupVersionKind) || found && !isManaged(running.Object) && resolution != propagationv1alpha1.ConflictOverwrite
+	return w.users.denied[name] || w.isFrozenThere(name, key, resource) || !member.Serves(key.GroupVersionKind) || found && !isManaged(running.Object) && resolution != propagationv1alpha1.ConflictOverwrite
+}
+
+// isFrozenThere reports whether a member has another object that cannot be changed and that
+// must not be replaced: it may hold data, or Karmada does not manage it.
+func (w *World) isFrozenThere(name string, key karmada.Key, resource *unstructured.Unstructured) bool {
+	running, found := w.karmada.Member(name).Runs(key.GroupVersionKind, key.Namespace, key.Name)
+	return found && isFrozen(running.Object) && !equality.Semantic.DeepEqual(running.Object.Object["data"], resource.Object["data"]) &&
+		(holdsData(key) || !isManaged(running.Object))
 }
 
 func isManaged(object *unstructured.Unstructured) bool {
@@ -266,24 +286,42 @@ func (w *World) awaits(owner, member string) bool {
 	}
 	where := place{member: member, key: keyOfResource(object)}
 	held := w.truth.works[render.WorkKey(member, where.key.Kind, where.key.Namespace, where.key.Name)]
-	return w.truth.wanted[where][owner] && (held == nil || ownerOf(held.work) != owner || !isOurs(held.work))
+	return w.truth.wanted[where][owner] && (held == nil || held.where.key != where.key || ownerOf(held.work) != owner || !isOurs(held.work))
 }
 
 // hasOwners checks that every Work of the controller is one that its owner wants.
 func (w *World) hasOwners() error {
 	for key, held := range w.truth.works {
-		owner := ownerOf(held.work)
+		owner := w.bearerOf(held.work)
 		if !isOurs(held.work) || held.work.DeletionTimestamp != nil || w.truth.wanted[held.where][owner] || w.users.refused[held.where.member] {
 			continue
 		}
 		// Nobody knows of an object that ended without its finalizer while the controller
 		// did not run.
-		if w.awaits(owner, held.where.member) || w.truth.orphans[render.OwnerOf(held.work).UID] {
+		if w.awaits(owner, held.where.member) || w.isForgotten(held.work) {
 			continue
 		}
 		return violated("Work left behind", "Work %s is still there, although its owner %s does not want it", key, owner)
 	}
 	return nil
+}
+
+// bearerOf names the owner of a Work even if somebody has removed its name.
+func (w *World) bearerOf(work *workv1alpha1.Work) string {
+	for title, object := range w.truth.desired.objects {
+		if render.OwnerOf(work).Name == "" && work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) {
+			return title
+		}
+	}
+	return ownerOf(work)
+}
+
+// isForgotten reports whether an object ended without its finalizer, and the controller may
+// not have seen that, or cannot find its Work.
+func (w *World) isForgotten(work *workv1alpha1.Work) bool {
+	owner := render.OwnerOf(work)
+	started, orphaned := w.truth.orphans[owner.UID]
+	return orphaned && (w.pair || started != w.started || owner.Name == "")
 }
 
 // isClean checks that nothing is left on a member that nobody wants, unless somebody

@@ -34,6 +34,8 @@ type Result struct {
 	Steps int
 	// Choices can be replayed.
 	Choices [][]int
+	// Theme is the theme that was asked for.
+	Theme string
 	// Story is what happened.
 	Story []line
 }
@@ -61,7 +63,11 @@ func play(t *testing.T, choices *choices, live func(*World, context.Context) err
 	if painted == nil {
 		return result
 	}
-	if differs := painted.compare(afresh(t, sketched)); differs != nil {
+	fresh, differs := afresh(t, sketched)
+	if differs == nil {
+		differs = painted.compare(fresh)
+	}
+	if differs != nil {
 		result.Violation, result.Invariant = differs.what, differs.invariant
 	}
 	return result
@@ -80,7 +86,7 @@ func playOnce(t *testing.T, choices *choices, live func(*World, context.Context)
 			t.Fatal(err)
 		}
 		err = live(w, ctx)
-		result = Result{Steps: w.steps, Choices: choices.made, Story: w.story}
+		result = Result{Steps: w.steps, Choices: choices.made, Theme: choices.theme, Story: w.story}
 		if err == nil {
 			painted, sketched = w.paint(), w.sketch()
 		}
@@ -103,6 +109,7 @@ func (w *World) live(ctx context.Context) error {
 	if err := w.users.begin(ctx); err != nil {
 		return err
 	}
+	w.begins(0)
 	for made := 1; w.choices.step(); made++ {
 		if err := w.step(ctx); err != nil {
 			return err
@@ -117,8 +124,9 @@ func (w *World) live(ctx context.Context) error {
 		if err := calm(ctx); err != nil {
 			return err
 		}
+		w.begins(made / w.habits.round)
 	}
-	for _, repair := range []operation{(*users).unhinder, (*users).restoreVersion, (*users).repairWorkloads} {
+	for _, repair := range []operation{(*users).unhinder, (*users).restoreVersion, (*users).repairWorkloads, (*users).mendStatus, (*users).acceptAll} {
 		if err := w.users.perform(ctx, repair); err != nil {
 			return err
 		}

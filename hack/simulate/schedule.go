@@ -43,12 +43,16 @@ func (w *World) step(ctx context.Context) error {
 	}
 	w.arrive(false)
 	w.notice()
+	quiet, busy := 33, 35
+	if w.habits.themed {
+		quiet, busy = 31, 33
+	}
 	switch chosen := w.choices.below(40); {
-	case chosen < 33:
+	case chosen < quiet:
 		if err := w.progress(ctx); err != nil {
 			return err
 		}
-	case chosen < 35:
+	case chosen < busy:
 		w.pass(oneOf(w.choices, pauses))
 	case chosen < 39:
 		if err := w.users.act(ctx); err != nil {
@@ -161,6 +165,7 @@ func (w *World) serve(call *apiserver.Call) {
 		w.die(call)
 		return
 	}
+	w.truth.checkCall(call)
 	w.add(!writes(call) || call.Resource == "events" || call.Resource == "leases", "%s", call)
 	w.serving = call
 	call.Serve()

@@ -34,7 +34,9 @@ func shrink(t *testing.T, failed Result, budget time.Duration) Result {
 				return failed
 			}
 			rest := slices.Concat(failed.Choices[:from], failed.Choices[min(from+size, len(failed.Choices)):])
-			if again := run(t, scripted(rest)); again.Invariant == failed.Invariant {
+			script := scripted(rest)
+			script.theme = failed.Theme
+			if again := run(t, script); again.Invariant == failed.Invariant {
 				failed, shorter = again, true
 			} else {
 				from += size

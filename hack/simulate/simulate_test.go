@@ -35,6 +35,8 @@ var (
 	steps = flag.Int("steps", 600, "how many steps each run has, besides those until all is quiet")
 	total = flag.Int("total", 0, "how many steps to simulate in all; 0 for those of -runs")
 
+	only = flag.String("theme", "", "the theme of all worlds; empty for any")
+
 	pace    = flag.Duration("progress", 10*time.Second, "how often to tell how far the simulation has come")
 	most    = flag.Int("failures", 3, "after how many seeds that fail to end")
 	patient = flag.Duration("shrink", 2*time.Minute, "for how long to look for a shorter run that fails in the same way")
@@ -56,7 +58,7 @@ func TestMain(m *testing.M) {
 func TestSimulation(t *testing.T) {
 	began, told, sum, red := time.Now(), time.Now(), 0, []uint64{}
 	for current, last := *seed, false; !last; current++ {
-		result := run(t, seeded(current, *steps))
+		result := run(t, themed(current))
 		sum += result.Steps
 		if result.Violation != "" {
 			red = append(red, current)
@@ -69,6 +71,13 @@ func TestSimulation(t *testing.T) {
 			t.Logf("seeds %d to %d: %d steps, %.0f steps/s, red: %v", *seed, current, sum, float64(sum)/now.Sub(began).Seconds(), red)
 		}
 	}
+}
+
+// themed chooses by a seed, in a world with the theme that was asked for.
+func themed(seed uint64) *choices {
+	choices := seeded(seed, *steps)
+	choices.theme = *only
+	return choices
 }
 
 // TestReplay: until the controller first ends, a seed always makes the same history, and

@@ -47,6 +47,7 @@ func (t *truth) judge(object cached.Object) {
 			t.violated("a row lies", "%s says that %s has applied revision %s, but %s", titleOf(object), row.Name, row.Revision, why)
 		}
 	}
+	t.judgeRows(object)
 	t.judgeSummary(object)
 	t.judgeRevisions(object)
 	if meta.IsStatusConditionTrue(status.Conditions, propagationv1alpha1.ConditionReady) {

@@ -29,8 +29,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	"github.com/karmada-io/karmada/pkg/util"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
@@ -68,10 +71,13 @@ type truth struct {
 	// that at which a resource was created again.
 	withdrawn map[place]int
 	renewed   map[karmada.Key]int
+	// left is the step at which some object last stopped naming or selecting a member.
+	left map[string]int
 	// said is, by object, when it last asked to preserve, and when it last did not.
 	said map[string]*answers
-	// orphans are the objects that ended without the finalizer.
-	orphans map[types.UID]bool
+	// orphans are the objects that ended without the finalizer, and how many processes of
+	// the controller had been started then: later ones know nothing of them.
+	orphans map[types.UID]int
 	// kept are the places where objects may stay that nobody wants anymore.
 	kept map[place]bool
 	// synchronized is the step since which Karmada synchronizes the Namespace; 0 if it
@@ -84,9 +90,28 @@ type truth struct {
 	// changes are the writes of all, without those that go on forever: to leases, and
 	// new attempts of Works that a cluster refuses.
 	changes int
+	// last is the last of them.
+	last string
 	// attempts counts, by Work, the new attempts that the controller has asked for since all
 	// began to become quiet.
 	attempts map[types.NamespacedName]int
+	// written counts what else it has written since then, by object, and gone is when a Work
+	// has ended.
+	written map[string]int
+	gone    map[types.NamespacedName]time.Time
+	// rows are what rows said last, told which they are, by object.
+	rows map[string]*said
+	told map[string][]string
+	// healthy are the contents with which a Deployment has been healthy.
+	healthy map[place]map[string]bool
+	// refused is since when a cluster refuses a Work, ready since when Karmada has contact
+	// with a cluster, lost since when it has none.
+	refused     map[types.NamespacedName]time.Time
+	refusals    map[types.UID]int
+	ready, lost map[string]time.Time
+	// came is when a resource last changed, acts since when an object has had an account.
+	came map[karmada.Key]time.Time
+	acts map[string]time.Time
 	// quietSince is since when nobody fails or changes anything; the zero time while somebody
 	// may. leaving is since when a cluster is being unregistered.
 	quietSince time.Time
@@ -100,9 +125,12 @@ type answers struct{ preserve, remove int }
 
 func newTruth(w *World) *truth {
 	return &truth{
+		left: map[string]int{}, written: map[string]int{}, gone: map[types.NamespacedName]time.Time{}, rows: map[string]*said{}, told: map[string][]string{},
+		healthy: map[place]map[string]bool{}, refused: map[types.NamespacedName]time.Time{}, refusals: map[types.UID]int{}, ready: map[string]time.Time{}, lost: map[string]time.Time{},
+		came: map[karmada.Key]time.Time{}, acts: map[string]time.Time{},
 		w: w, desired: newDesire(), contents: map[string]string{}, ran: map[place][]sight{}, looked: map[string]int64{}, seen: map[string]int{},
 		works: map[types.NamespacedName]*holding{}, ended: map[types.NamespacedName]*holding{}, sent: map[types.NamespacedName][]sight{},
-		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]bool{}, attempts: map[types.NamespacedName]int{}, leaving: map[string]time.Time{}, kept: map[place]bool{}, proven: map[string]bool{},
+		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]int{}, attempts: map[types.NamespacedName]int{}, leaving: map[string]time.Time{}, kept: map[place]bool{}, proven: map[string]bool{},
 	}
 }
 
@@ -117,12 +145,14 @@ func isController(client string) bool { return strings.HasPrefix(client, theCont
 // wrote checks a write to the API server, and learns from it.
 func (t *truth) wrote(write apiserver.Write) {
 	switch {
-	case write.Resource == "leases":
+	case write.Resource == "leases", t.w.isHampered(write):
 	case !isAttempt(write):
 		t.changes++
-	case isController(write.Client):
+		t.last = fmt.Sprintf("%s %s %s %s/%s %s", write.Client, write.Verb, write.Resource, write.Namespace, write.Name, write.Subresource)
+	case isController(write.Client) && write.Before.GetGeneration() != write.After.GetGeneration():
 		t.attempts[types.NamespacedName{Namespace: write.Namespace, Name: write.Name}]++
 	}
+	t.countWrite(write)
 	switch write.Resource {
 	case "works":
 		t.wroteWork(write)
@@ -169,7 +199,7 @@ func (t *truth) wrotePropagation(write apiserver.Write, object cached.Object) {
 		into(write.Before, object)
 		t.checkEnd(write, object)
 		if !isController(write.Client) || !slices.Contains(object.GetFinalizers(), propagationv1alpha1.CleanupFinalizer) {
-			t.orphans[object.GetUID()] = true
+			t.orphans[object.GetUID()] = t.w.started
 		}
 		delete(t.desired.objects, titleOf(object))
 		t.want()
@@ -178,12 +208,22 @@ func (t *truth) wrotePropagation(write apiserver.Write, object cached.Object) {
 	into(write.After, object)
 	if before := t.desired.objects[titleOf(object)]; before != nil {
 		t.says(before)
+		for _, target := range t.desired.targets(before) {
+			if !slices.ContainsFunc(t.desired.targets(object), func(still propagationv1alpha1.TargetCluster) bool { return still.Name == target.Name }) {
+				t.left[target.Name] = t.w.steps
+			}
+		}
 	}
 	if write.Before != nil && len(write.Before.GetFinalizers()) > len(write.After.GetFinalizers()) {
 		t.checkEnd(write, object)
 	}
 	t.desired.objects[titleOf(object)] = object
 	t.says(object)
+	if object.GetSpec().ServiceAccountName == "" {
+		delete(t.acts, titleOf(object))
+	} else if _, already := t.acts[titleOf(object)]; !already {
+		t.acts[titleOf(object)] = time.Now()
+	}
 	if write.Subresource == "status" {
 		t.judge(object)
 		return
@@ -230,6 +270,7 @@ func (t *truth) wroteCluster(write apiserver.Write) {
 			t.leaving[write.Name] = time.Now()
 		}
 		delete(t.desired.clusters, write.Name)
+		t.recordReady(write.Name, false)
 		for where := range t.wanted {
 			if where.member == write.Name {
 				t.withdrawn[where] = t.w.steps
@@ -237,6 +278,7 @@ func (t *truth) wroteCluster(write apiserver.Write) {
 		}
 	} else {
 		t.desired.clusters[write.After.GetName()] = labels.Set(write.After.GetLabels())
+		t.recordReady(write.After.GetName(), util.IsClusterReady(&into(write.After, &clusterv1alpha1.Cluster{}).Status))
 	}
 	t.want()
 }
@@ -265,6 +307,7 @@ func (t *truth) wroteResource(write apiserver.Write) {
 	if write.Before == nil && len(t.desired.resources[key]) > 0 {
 		t.renewed[key] = t.w.steps
 	}
+	t.came[key] = time.Now()
 	t.desired.resources[key] = append(t.desired.resources[key], write.After)
 	t.want()
 }
@@ -314,6 +357,7 @@ func (t *truth) lookAt(member *karmada.Member) {
 		where := place{member: member.Name, key: key}
 		there[where] = true
 		running, _ := member.Runs(key.GroupVersionKind, key.Namespace, key.Name)
+		t.recordHealth(where, running.Object, running.Content)
 		t.record(where, running.Content)
 	}
 	for where := range t.ran {

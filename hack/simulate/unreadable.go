@@ -115,6 +115,8 @@ func (w *World) refusal(call *apiserver.Call) apierrors.APIStatus {
 	}
 	broken := w.outages[resource]
 	switch {
+	case w.noStatus && isController(call.Client) && call.Resource == "deployments" && call.Subresource == "status" && writes(call):
+		return apierrors.NewForbidden(resource, call.Name, errNoPermission)
 	case broken == nil || !isController(call.Client) || !slices.Contains(broken.verbs, call.Verb):
 		return nil
 	case broken.forbidden:

@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,10 +42,15 @@ type users struct {
 	scope  apiextensionsv1.ResourceScope
 	// refused are the clusters for which a webhook refuses all that the controller writes.
 	refused map[string]bool
+	// altered are those for which it changes what the controller writes, and denied the
+	// members whose admission denies what users propagate.
+	altered, denied map[string]bool
+	// revoked is since when the service account lacks a permission, as in grants.
+	revoked map[string]time.Time
 }
 
 func newUsers(w *World) *users {
-	u := &users{w: w, plural: widgetKind.Plural, scope: apiextensionsv1.NamespaceScoped, grants: map[string]bool{"": true}, refused: map[string]bool{}}
+	u := &users{w: w, plural: widgetKind.Plural, scope: apiextensionsv1.NamespaceScoped, grants: map[string]bool{"": true}, refused: map[string]bool{}, altered: map[string]bool{}, denied: map[string]bool{}, revoked: map[string]time.Time{}}
 	for _, name := range memberNames {
 		u.grants[name] = true
 	}
@@ -89,6 +95,11 @@ type habits struct {
 	round int
 	// outages: members that are cut off stay so when all becomes quiet.
 	outages bool
+	// themed: users have one theme after the other, each for a round, beginning with the
+	// first. faulty says whether there are faults then, unless the theme has none.
+	themed, faulty bool
+	first          int
+	theme          string
 }
 
 // chooseHabits chooses what is usual.
@@ -102,8 +113,15 @@ func chooseHabits(choices *choices) habits {
 	h.faults = !choices.oneIn(3)
 	h.round = oneOf(choices, []int{60, 200, 1000})
 	h.outages = choices.oneIn(2)
+	h.themed, h.first = choices.oneIn(2) || choices.theme != "", choices.below(len(themes))
+	if h.themed {
+		h.round, h.faulty = themedRound, h.faults
+	}
 	return h
 }
+
+// themedRound is after how many steps all becomes quiet in a world with themes.
+const themedRound = 60
 
 // act does something.
 func (u *users) act(ctx context.Context) error {

@@ -133,7 +133,11 @@ const policyID = "11111111-0000-4000-8000-000000000001"
 
 // bind has a PropagationPolicy claim a resource, as Karmada's detector does.
 func (u *users) bind(ctx context.Context) (string, error) {
-	object := named(oneOf(u.w.choices, resources[:3]), namespace)
+	return u.bindTo(ctx, named(oneOf(u.w.choices, resources[:3]), namespace), u.some()...)
+}
+
+// bindTo has a PropagationPolicy claim a resource for clusters.
+func (u *users) bindTo(ctx context.Context, object *unstructured.Unstructured, clusters ...string) (string, error) {
 	what := fmt.Sprintf("has a PropagationPolicy claim %s %s", object.GetKind(), object.GetName())
 	err := u.changed(ctx, object, func() error {
 		util.MergeLabel(object, policyv1alpha1.PropagationPolicyPermanentIDLabel, policyID)
@@ -144,7 +148,7 @@ func (u *users) bind(ctx context.Context) (string, error) {
 	if err != nil {
 		return what, err
 	}
-	return what, u.w.plane.Create(ctx, karmada.NewBinding(object, policyID, u.some()...)) //nolint:wrapcheck // act wraps it
+	return what, u.w.plane.Create(ctx, karmada.NewBinding(object, policyID, clusters...)) //nolint:wrapcheck // act wraps it
 }
 
 // unbind has the policy let go, with its binding or before it.

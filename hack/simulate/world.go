@@ -34,7 +34,6 @@ import (
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	"github.com/karmada-direct/karmada-direct/apis"
-	"github.com/karmada-direct/karmada-direct/controllers/render"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/apiserver"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
 )
@@ -93,6 +92,8 @@ type World struct {
 
 	// noWebhook: Karmada's webhook for Works does not answer.
 	noWebhook bool
+	// noStatus: the controller may not write the status of Deployments.
+	noStatus bool
 
 	began time.Time
 	steps int
@@ -113,7 +114,7 @@ func newWorld(ctx context.Context, choices *choices) (*World, error) {
 	works := 0
 	w.server, err = apiserver.New(apiserver.Options{
 		Now: time.Now, DiscoveryLag: discoveryLag, Scheme: scheme, CRDs: crds, Kinds: append(apiserver.BuiltinKinds(), w.karmadaKinds()...),
-		Mutate: func(write apiserver.Write) error { return w.admitWork(write, &works) },
+		Mutate: func(write apiserver.Write) error { return w.admitWork(write, &works) }, Admit: w.admitDeletion,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the API server: %w", err)
@@ -175,6 +176,7 @@ func (w *World) karmadaKinds() []apiserver.Kind {
 		kind("policy.karmada.io", "v1alpha1", "ClusterOverridePolicy", "clusteroverridepolicies", false),
 		kind("config.karmada.io", "v1alpha1", "ResourceInterpreterCustomization", "resourceinterpretercustomizations", false),
 		kind("config.karmada.io", "v1alpha1", "ResourceInterpreterWebhookConfiguration", "resourceinterpreterwebhookconfigurations", false),
+		kind(toyKind.Group, toyKind.Version, toyKind.Kind, toyKind.Plural, true),
 		{
 			Group: authorizationv1.GroupName, Versions: []string{"v1"}, Kind: "SubjectAccessReview", Plural: "subjectaccessreviews",
 			Answer: func(_ string, review *unstructured.Unstructured) error { return w.users.review(review) },
@@ -190,12 +192,17 @@ func (w *World) admitWork(write apiserver.Write, works *int) error {
 	if w.noWebhook {
 		return apierrors.NewInternalError(errNoWebhook)
 	}
-	if isController(write.Client) && write.Subresource == "" && w.users.refused[render.ClusterOf(write.After.GetNamespace())] {
+	if isController(write.Client) && write.Subresource == "" && w.users.refused[clusterOf(write.After.GetNamespace())] {
 		return apierrors.NewForbidden(schema.GroupResource{Group: workv1alpha1.GroupName, Resource: "works"}, write.After.GetName(), errDenied)
 	}
 	work := &workv1alpha1.Work{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(write.After.Object, work); err != nil {
 		return fmt.Errorf("reading a Work: %w", err)
+	}
+	if isController(write.Client) && w.users.altered[clusterOf(work.Namespace)] {
+		if err := alter(work); err != nil {
+			return err
+		}
 	}
 	*works++
 	if err := karmada.Admit(work, fmt.Sprintf("00000000-0000-4000-8000-%012d", *works)); err != nil {

@@ -81,11 +81,11 @@ func build(ctx context.Context, root, folder string, table []Mutant) (string, er
 
 // hunt runs the simulation with a mutant in a process of its own, because a mutant may
 // panic, wait forever, or never end. 0 is the controller without any mutant.
-func hunt(ctx context.Context, root, binary string, number int, with budget) (verdict, error) {
+func hunt(ctx context.Context, root, binary string, number int, theme string, with budget) (verdict, error) {
 	limited, cancel := context.WithTimeout(ctx, with.timeout)
 	defer cancel()
 	output := &bytes.Buffer{}
-	command := exec.CommandContext(limited, binary, "-test.run", "^TestMutant$", "-test.timeout", "0", "-mutant", strconv.Itoa(number),
+	command := exec.CommandContext(limited, binary, "-test.run", "^TestMutant$", "-test.timeout", "0", "-mutant", strconv.Itoa(number), "-theme", theme,
 		"-seed", strconv.FormatUint(with.seed, 10), "-runs", strconv.FormatUint(with.seeds, 10), "-steps", strconv.Itoa(with.steps)) //nolint:gosec // the binary that was just built
 	command.Dir, command.Stdout, command.Stderr = filepath.Join(root, simulation), output, output
 	err := command.Run()

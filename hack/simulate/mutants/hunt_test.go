@@ -46,7 +46,7 @@ func TestHunt(t *testing.T) {
 			if test.want.Invariant == "it does not end" {
 				limit = 5 * time.Second
 			}
-			got, err := hunt(t.Context(), root, binary, 1, budget{timeout: limit})
+			got, err := hunt(t.Context(), root, binary, 1, "", budget{timeout: limit})
 			if err != nil || got != test.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
 			}
@@ -71,10 +71,10 @@ func played(t *testing.T, script string) (root, binary string) {
 // TestHuntNeedsAVerdict: a test that says nothing is not a mutant that lives.
 func TestHuntNeedsAVerdict(t *testing.T) {
 	root, binary := played(t, "exit 0")
-	if _, err := hunt(t.Context(), root, binary, 1, budget{timeout: time.Minute}); !errors.Is(err, errSilent) {
+	if _, err := hunt(t.Context(), root, binary, 1, "", budget{timeout: time.Minute}); !errors.Is(err, errSilent) {
 		t.Errorf("a process that says nothing: %v", err)
 	}
-	if _, err := hunt(t.Context(), root, binary+"2", 1, budget{timeout: time.Minute}); err == nil {
+	if _, err := hunt(t.Context(), root, binary+"2", 1, "", budget{timeout: time.Minute}); err == nil {
 		t.Error("a process that does not start counts")
 	}
 }

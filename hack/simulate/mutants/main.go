@@ -25,6 +25,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -79,25 +80,36 @@ func run(ctx context.Context, with budget, only string) error {
 	if err != nil {
 		return err
 	}
-	healthy, err := earlier.further("", with, func(rest budget) (verdict, error) { return hunt(ctx, place, binary, 0, rest) })
-	if err != nil {
-		return err
-	}
-	if healthy.Invariant != "" {
-		return fmt.Errorf("%w: %s: %s", errRed, healthy.Invariant, healthy.What)
-	}
-	fmt.Printf("without any mutant: %s steps, nothing found\n", thousands(healthy.Steps))
-	chosen := []int{}
+	chosen, themes := []int{}, []string{}
 	for i := range all {
-		if wanted.MatchString(packagesOf(&all[i]) + ": " + all[i].Name) {
-			chosen = append(chosen, i)
+		if all[i].Test == "" && wanted.MatchString(packagesOf(&all[i])+": "+all[i].Name) {
+			chosen, themes = append(chosen, i), append(themes, all[i].Theme)
 		}
+	}
+	if err := checkHealthy(ctx, place, binary, themes, with, earlier); err != nil {
+		return err
 	}
 	verdicts, err := huntAll(ctx, place, binary, all, chosen, with, earlier)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\n%s", markdown(all, chosen, verdicts))
+	return nil
+}
+
+// checkHealthy runs the same seeds without any mutant, in each theme.
+func checkHealthy(ctx context.Context, root, binary string, themes []string, with budget, earlier *results) error {
+	slices.Sort(themes)
+	for _, theme := range slices.Compact(themes) {
+		healthy, err := earlier.further("without any mutant: "+theme, with, func(rest budget) (verdict, error) { return hunt(ctx, root, binary, 0, theme, rest) })
+		if err != nil {
+			return err
+		}
+		if healthy.Invariant != "" {
+			return fmt.Errorf("%w: theme %q: %s: %s", errRed, theme, healthy.Invariant, healthy.What)
+		}
+		fmt.Printf("without any mutant, theme %q: %s steps, nothing found\n", theme, thousands(healthy.Steps))
+	}
 	return nil
 }
 
@@ -109,7 +121,7 @@ func huntAll(ctx context.Context, root, binary string, all []Mutant, chosen []in
 	mu, verdicts := sync.Mutex{}, map[int]verdict{}
 	for _, i := range chosen {
 		group.Go(func() error {
-			found, err := earlier.further(all[i].Name, with, func(rest budget) (verdict, error) { return hunt(ctx, root, binary, i+1, rest) })
+			found, err := earlier.further(all[i].Name, with, func(rest budget) (verdict, error) { return hunt(ctx, root, binary, i+1, all[i].Theme, rest) })
 			mu.Lock()
 			defer mu.Unlock()
 			verdicts[i] = found

@@ -32,10 +32,12 @@ var inRender = []Mutant{
 	},
 	{
 		Name:  "a manifest that a controller of Karmada has put into a Work counts as our own",
+		Theme: "namespaces",
 		Edits: one("render/manifest.go", "isRewritten", `return named && rendered && !resolved`, `return named && rendered && !resolved && !named`),
 	},
 	{
 		Name:  "a Work does not note that its resource was re-created",
+		Theme: "renewal",
 		Why:   "the immutable object of the deleted resource is never replaced",
 		Edits: one("render/work.go", "Manifest.supersede", `case string(before) != now:`, `case now == "":`),
 	},
@@ -53,7 +55,8 @@ var inRender = []Mutant{
 		},
 	},
 	{
-		Name: "a Work keeps the owner that an earlier object with the same name was",
+		Name:  "a Work keeps the owner that an earlier object with the same name was",
+		Theme: "vanishing",
 		Edits: one("render/work.go", "IsClaimed",
 			`work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(owner.UID)`, `work.Name != ""`),
 	},
@@ -74,7 +77,8 @@ var inRender = []Mutant{
 			`resolution == propagationv1alpha1.ConflictOverwrite`, `resolution != propagationv1alpha1.ConflictOverwrite`),
 	},
 	{
-		Name: "two kinds with the same name in two groups are the same object",
+		Name:  "two kinds with the same name in two groups are the same object",
+		Theme: "twins",
 		Edits: one("render/identity.go", "Identity",
 			`kind.Group + "/" + kind.Kind`, `kind.Kind`),
 	},

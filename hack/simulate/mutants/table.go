@@ -27,6 +27,11 @@ type Mutant struct {
 	Name string
 	// Why says what is wrong about it, if that is not obvious.
 	Why string
+	// Theme is the theme of the simulation in which the defect is looked for; empty for
+	// any world. Each world with themes has each of them sooner or later.
+	Theme string
+	// Test is the test that finds the defect if the simulation cannot.
+	Test string
 	// Edits are the changes that make the defect.
 	Edits []Edit
 }
