@@ -21,7 +21,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,7 +38,8 @@ import (
 // somebody else holds it.
 func (r *Reconciler) observeHolders(ctx context.Context, observed *decide.Observed) error {
 	known, stale, poll := r.memories.of(observed.Key()).holders(observed.Claim(), observed.Now)
-	look := &holderLook{r: r, observed: observed, known: known, stale: stale, suspects: decide.ConflictsIn(observed.Status), gone: map[render.Owner]bool{}}
+	look := r.newHolderLook(observed)
+	look.known, look.stale, look.suspects = known, stale, decide.ConflictsIn(observed.Status)
 	observed.ConflictPoll = poll
 	clusters := []string{}
 	for _, target := range observed.Targets {
@@ -85,9 +85,16 @@ type holderLook struct {
 	// cached are the Works with the wanted name that have our label.
 	cached map[types.NamespacedName]*workv1alpha1.Work
 
-	mu sync.Mutex
-	// gone records which owners of Works are gone, so that each owner is read once.
-	gone map[render.Owner]bool
+	// gone records which owners of Works are gone, so that each owner is read once. Who
+	// uses it has sent to reading. It is not a mutex: it is held while the API server
+	// answers, and the virtual time of a simulation stands still while somebody waits for
+	// a mutex.
+	gone    map[render.Owner]bool
+	reading chan struct{}
+}
+
+func (r *Reconciler) newHolderLook(observed *decide.Observed) *holderLook {
+	return &holderLook{r: r, observed: observed, gone: map[render.Owner]bool{}, reading: make(chan struct{}, 1)}
 }
 
 // at returns the holders by cluster, and adds Works that are free to the observed
@@ -184,8 +191,8 @@ func (l *holderLook) holder(ctx context.Context, work *workv1alpha1.Work) (strin
 // isGone reports whether an owner of Works is really gone. The cache alone may be
 // stale.
 func (l *holderLook) isGone(ctx context.Context, owner render.Owner) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.reading <- struct{}{}
+	defer func() { <-l.reading }()
 	if gone, known := l.gone[owner]; known {
 		return gone, nil
 	}

@@ -137,7 +137,7 @@ func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, writ
 	if err := r.Live.Get(ctx, key, existing); err != nil {
 		return r.unlessGone(err, "reading Work %s", key)
 	}
-	look := &holderLook{r: r, observed: observed, gone: map[render.Owner]bool{}}
+	look := r.newHolderLook(observed)
 	holder, err := look.holder(ctx, existing)
 	if err != nil {
 		return err
