@@ -195,6 +195,9 @@ func (o *oracle) checkBudgets(seen sight, next *Status) {
 
 // checkCounts: a cluster counts as ready only if it has confirmed the revision.
 func (o *oracle) checkCounts(seen sight, next *Status) {
+	if isPlaced := next.Stage != ""; isPlaced != (next.Phase == Progressing && len(seen.Clusters) > 0) {
+		o.violated("position", "the rollout is %s in stage %q", next.Phase, next.Stage)
+	}
 	for i := range next.Stages {
 		s := &next.Stages[i]
 		confirmed, members := int32(0), int32(0)

@@ -76,6 +76,11 @@ var mutations = []mutation{
 		})
 	}},
 	{name: "failures are unlimited", invariant: "budget", input: func(in *Input) { in.Strategy.MaxFailures = ptr.To(intstr.FromString("100%")) }},
+	{name: "the stage is not cleared", invariant: "position", output: func(in *Input, decided *Decision) {
+		if in.Status != nil && decided.Status != nil && decided.Status.Stage == "" {
+			decided.Status.Stage = in.Status.Stage
+		}
+	}},
 	{name: "a budget remains that of the last rollout", invariant: "base", output: func(_ *Input, decided *Decision) {
 		eachStage(decided, func(s *StageStatus) { s.ResolvedFor++ })
 	}},

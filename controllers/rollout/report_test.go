@@ -129,8 +129,12 @@ func TestReportsOfFailures(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	s := newScene(t, soaking(func(s *Strategy) { s.OnFailure = FailureRollback }), "canary1", "rest1")
+	s := emptyScene(t, soaking(func(s *Strategy) { s.OnFailure = FailureRollback }), "canary1", "rest1")
 	events := s.collectEvents()
+	s.request("r1")
+	s.command(func(c *Commands) { c.Approve = "canary@r1" })
+	s.play(2 * time.Minute)
+	s.isAt(Completed, "")
 	s.request("r2")
 	s.play(2 * time.Hour)
 	s.requestBad("r3")
@@ -145,8 +149,13 @@ func TestEvents(t *testing.T) {
 	s.command(func(c *Commands) { c.Retry = "r1" })
 	s.play(time.Minute)
 	want := []string{
-		"RolloutStarted: revision r2 is rolled out to 2 clusters",
+		"RolloutStarted: revision r1 is rolled out to 2 clusters",
 		"StageStarted: stage canary begins, with 1 cluster",
+		"StageCompleted: stage canary has revision r1",
+		"StageStarted: stage rest begins, with 1 cluster",
+		"StageCompleted: stage rest has revision r1",
+		"RolloutCompleted: revision r1 is the current one",
+		"RolloutStarted: revision r2 is rolled out to 2 clusters",
 		"ApprovalRequired: stage canary: 1 of 1 clusters ready with revision r2; to continue, approve canary@r2",
 		"RolloutSuperseded: revision r3 replaces r2 before every cluster has it",
 		"RolloutStarted: revision r3 is rolled out to 2 clusters",

@@ -88,6 +88,23 @@ func TestAToleratedRelapse(t *testing.T) {
 	s.is("after an hour", s.with("r2"), "canary1 canary2 rest1")
 }
 
+// A relapse counts together with failures.
+func TestARelapseAfterAFailure(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.SoakSeconds, s.MaxFailures = 3600, number(1) }), "canary1", "canary2", "canary3", "rest1")
+	s.each("canary1", isSick)
+	s.request("r2")
+	s.play(30 * time.Minute)
+	s.isAt(Progressing, ReasonSoaking)
+	s.each("canary2", isSick)
+	s.play(5 * time.Minute)
+	s.isAt(Progressing, ReasonProgressing)
+	s.each("canary2", isCured)
+	s.play(59 * time.Minute)
+	s.isAt(Progressing, ReasonSoaking)
+	s.play(2 * time.Minute)
+	s.is("after another hour", s.with("r2"), "canary1 canary2 canary3 rest1")
+}
+
 // A canary that becomes unhealthy later and stays so has failed, even after its stage.
 func TestALateRelapse(t *testing.T) {
 	s := newScene(t, canaryThenRest(func(s *Strategy) { s.MaxConcurrency, s.OnFailure = number(1), FailureRollback }), "canary1", "rest1", "rest2")
