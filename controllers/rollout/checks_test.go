@@ -200,13 +200,16 @@ func (o *oracle) checkCounts(seen sight, next *Status) {
 	}
 	for i := range next.Stages {
 		s := &next.Stages[i]
-		confirmed, members := int32(0), int32(0)
+		confirmed, members, updated := int32(0), int32(0), int32(0)
 		for j := range seen.Clusters {
 			c := &seen.Clusters[j]
 			if stageOf(seen.Strategy, c) != s.Name {
 				continue
 			}
 			members++
+			if c.Assigned == next.UpdateRevision {
+				updated++
+			}
 			if c.has(next.UpdateRevision) {
 				confirmed++
 			}
@@ -214,7 +217,7 @@ func (o *oracle) checkCounts(seen sight, next *Status) {
 		if o.most[s.Name] = max(o.most[s.Name], members); s.ResolvedFor < members || s.ResolvedFor > o.most[s.Name] {
 			o.violated("base", "percentages of stage %s refer to %d clusters, of at most %d", s.Name, s.ResolvedFor, o.most[s.Name])
 		}
-		if s.Ready > confirmed || s.Clusters != members || s.Ready+s.Failed+s.Deferred > members {
+		if s.Ready > confirmed || s.Updated != updated || s.Clusters != members || s.Ready+s.Failed+s.Deferred > members {
 			o.violated("success", "%d of %d clusters of stage %s are ready, and %d have confirmed: %+v", s.Ready, members, s.Name, confirmed, *s)
 		}
 	}

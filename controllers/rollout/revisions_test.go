@@ -149,10 +149,7 @@ func TestNoRollback(t *testing.T) {
 	})
 	t.Run("of what must not return", func(t *testing.T) {
 		s := newScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure = FailureRollback }), "canary1", "rest1")
-		s.decide = func(in *Input) (Decision, error) {
-			in.NeverRollBack = true
-			return Decide(in)
-		}
+		s.decide = neverBack
 		s.requestBad("r2")
 		s.play(time.Hour)
 		s.isAt(Failed, ReasonFailed)
@@ -186,6 +183,34 @@ func TestFixDuringARollback(t *testing.T) {
 	s.play(time.Minute)
 	s.is("the fix", s.with("r3"), "canary1")
 	s.is("the others", s.with("r1"), "rest1 rest2")
+}
+
+// Where nothing is rolled back, a fix reaches each cluster in its turn.
+func TestFixWithoutARollback(t *testing.T) {
+	for name, change := range map[string]func(s *scene){
+		"onFailure is Pause":           func(s *scene) { s.strategy.OnFailure = FailurePause },
+		"the resource must not return": func(s *scene) { s.decide = neverBack },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure, s.SoakSeconds = FailureRollback, 600 }), "canary1", "rest1")
+			change(s)
+			s.request("r2")
+			s.play(11 * time.Minute)
+			s.is("updated", s.with("r2"), "canary1 rest1")
+			s.each("rest1", isSick)
+			s.play(15 * time.Minute)
+			s.isAt(Failed, ReasonFailed)
+			s.request("r3")
+			s.play(time.Minute)
+			s.is("the fix", s.with("r3"), "canary1")
+			s.is("the failed revision", s.with("r2"), "rest1")
+		})
+	}
+}
+
+func neverBack(in *Input) (Decision, error) {
+	in.NeverRollBack = true
+	return Decide(in)
 }
 
 // A failed revision that is requested again is not tried again.

@@ -61,7 +61,7 @@ func (d *decision) mayStart() bool {
 func (d *decision) goal(m *member) string {
 	switch d.next.Phase {
 	case Progressing:
-		isReturning := d.strategy.OnFailure == FailureRollback && !d.in.NeverRollBack && d.next.CurrentRevision != ""
+		isReturning := d.strategy.OnFailure == FailureRollback && !d.in.NeverRollBack
 		switch {
 		case m.stage <= d.position && !m.has(d.next.UpdateRevision):
 			return d.next.UpdateRevision
