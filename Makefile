@@ -21,7 +21,7 @@ SHELL := bash
 # The version that a build reports.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 
-# Additional flags for go test, for example: make test-unit TESTFLAGS='-run TestPlan -v'
+# Additional flags for go test, for example: make test-unit TESTFLAGS="-v -run 'TestPlan|TestRow'"
 TESTFLAGS ?=
 
 ##@ Develop

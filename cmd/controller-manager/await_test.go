@@ -159,3 +159,48 @@ func TestPasses(t *testing.T) {
 		t.Error("a host that does not exist counts as one that is down")
 	}
 }
+
+// TestLeaseDoesNotWaitInLine: while the API server rejects requests and the controller
+// therefore sends nothing, the lease is renewed.
+func TestLeaseDoesNotWaitInLine(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		if !strings.Contains(request.URL.Path, "/leases/") {
+			response.Header().Set("Retry-After", "10")
+			response.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	t.Cleanup(server.Close)
+	settings := &options{leaderElect: true, leaseDuration: 15 * time.Second, renewDeadline: 10 * time.Second}
+	controller, lease, err := settings.clients(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(config *rest.Config, path string) error {
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return err
+	}
+	for range 2 {
+		if err := get(controller, "/api/v1/configmaps"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := get(controller, "/api/v1/configmaps"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a request while the API server rejects all requests ends with %v, want it to wait", err)
+	}
+	if err := get(lease, "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/karmada-direct"); err != nil {
+		t.Errorf("the lease waits: %v", err)
+	}
+}

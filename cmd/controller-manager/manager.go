@@ -144,12 +144,28 @@ func passes(err error) bool {
 	}
 }
 
+// clients returns the configurations of two clients: that of the controller, whose requests
+// are fenced and throttled, and that of the lease. However much there is to do, the lease
+// is renewed.
+func (o *options) clients(config *rest.Config) (controller, lease *rest.Config, err error) {
+	controller = rest.CopyConfig(config)
+	if o.leaderElect {
+		clock, err := newLeaseClock(config, o.leaseDuration)
+		if err != nil {
+			return nil, nil, err
+		}
+		controller.Wrap(clock.wraps)
+	}
+	lease = rest.CopyConfig(controller)
+	lease.QPS, lease.Burst = rest.DefaultQPS, rest.DefaultBurst
+	lease.Timeout = o.renewDeadline / 2
+	// Around the fence, which sees a request when it is sent.
+	controller.Wrap(throttle.New(clock.RealClock{}, ctrl.Log.WithName("throttle")).Wrap)
+	return controller, lease, nil
+}
+
 // managerOptions are what a manager is made with.
-func (o *options) managerOptions(config *rest.Config, scheme *runtime.Scheme, cacheOptions cache.Options, metrics metricsserver.Options) ctrl.Options {
-	// A client of its own: however much there is to do, the lease is renewed.
-	leaseConfig := rest.CopyConfig(config)
-	leaseConfig.QPS, leaseConfig.Burst = rest.DefaultQPS, rest.DefaultBurst
-	leaseConfig.Timeout = o.renewDeadline / 2
+func (o *options) managerOptions(leaseConfig *rest.Config, scheme *runtime.Scheme, cacheOptions cache.Options, metrics metricsserver.Options) ctrl.Options {
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions,
@@ -181,19 +197,11 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 	if err != nil {
 		return nil, err
 	}
-	if options.leaderElect {
-		clock, err := newLeaseClock(config, options.leaseDuration)
-		if err != nil {
-			return nil, err
-		}
-		config = rest.CopyConfig(config)
-		config.Wrap(clock.wraps)
+	config, leaseConfig, err := options.clients(config)
+	if err != nil {
+		return nil, err
 	}
-	managerOptions := options.managerOptions(config, scheme, cacheOptions, metrics)
-	// The lease does not wait in line, and the fence sees a request when it is its turn.
-	config = rest.CopyConfig(config)
-	config.Wrap(throttle.New(clock.RealClock{}, ctrl.Log.WithName("throttle")).Wrap)
-	mgr, err := ctrl.NewManager(config, managerOptions)
+	mgr, err := ctrl.NewManager(config, options.managerOptions(leaseConfig, scheme, cacheOptions, metrics))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the Karmada API server %s: %w", config.Host, err)
 	}
