@@ -327,7 +327,13 @@ func TestRelease(t *testing.T) {
 	if s.status != nil {
 		t.Errorf("a status is left: %s", told(s.status))
 	}
-	s.released = false
+	s.unreadable = true
+	for _, a := range s.decided().Assignments {
+		if a.Revision != "r2" || a.Suspend {
+			t.Errorf("without a readable resource: %+v", a)
+		}
+	}
+	s.unreadable, s.released = false, false
 	s.requestBad("r3")
 	s.play(15 * time.Minute)
 	s.isAt(Failed, ReasonFailed)

@@ -165,6 +165,20 @@ func TestLateClusters(t *testing.T) {
 	s.isAt(Completed, ReasonFailed)
 }
 
+// Late clusters that are in progress do not count as failed.
+func TestLateClustersInProgress(t *testing.T) {
+	s := newScene(t, Strategy{MaxConcurrency: number(2)}, "a", "b", "c", "d")
+	s.each("b c d", isNotReady)
+	s.request("r2")
+	s.play(time.Minute)
+	s.isAt(Completed, "")
+	s.each("b c d", isReady)
+	s.each("b", isSick)
+	s.play(time.Minute)
+	s.is("updated", s.with("r2"), "a b c d")
+	s.is("in progress", s.inTurn("r2"), "b")
+}
+
 // A soak does not go on behind a stage that is not passed.
 func TestReorderedStages(t *testing.T) {
 	s := newScene(t, soaking(nil), "canary1", "canary2", "rest1")

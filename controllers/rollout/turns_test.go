@@ -301,6 +301,14 @@ func TestWaitForTheDeadline(t *testing.T) {
 	s := newScene(t, Strategy{}, "a")
 	s.request("r2")
 	if wait := s.decided().Wait.Round(time.Second); wait != 600*time.Second {
-		t.Errorf("look again in %v", wait)
+		t.Errorf("when a turn begins: look again in %v", wait)
+	}
+	s.each("a", isSick)
+	s.play(100 * time.Second)
+	s.each("a", isSuspended)
+	s.play(100 * time.Second)
+	s.each("a", isResumed)
+	if wait := s.decided().Wait.Round(time.Second); wait != 500*time.Second {
+		t.Errorf("when a turn goes on: look again in %v", wait)
 	}
 }
