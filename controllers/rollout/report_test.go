@@ -214,3 +214,24 @@ func TestManyEvents(t *testing.T) {
 		t.Errorf("%d of %d names", got, s.status.Failure.Clusters)
 	}
 }
+
+func TestEventsOfOldRevisions(t *testing.T) {
+	s := newScene(t, canaryThenRest(func(s *Strategy) { s.SoakSeconds = 3600 }), "canary1", "rest1")
+	s.request("r2")
+	s.play(time.Minute)
+	events := s.collectEvents()
+	s.request("r1")
+	s.complete()
+	s.is("event", strings.Join(*events, "; "), "RolloutSuperseded: revision r1 replaces r2 before every cluster has it")
+	s.play(time.Minute)
+	s.requestBad("r3")
+	s.play(time.Hour)
+	s.isAt(Failed, ReasonFailed)
+	s.request("r4")
+	s.play(time.Minute)
+	*events = nil
+	s.request("r3")
+	s.complete()
+	s.is("event", strings.Join(*events, "; "), "RolloutSuperseded: revision r3 replaces r4 before every cluster has it")
+	s.isAt(Failed, ReasonFailed)
+}

@@ -66,14 +66,60 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 
 // Rule 11: a change that does not concern the clusters updated so far voids nothing.
 func TestEquivalent(t *testing.T) {
-	s := newScene(t, soaking(nil), "canary1", "rest1")
-	s.request("r2")
-	s.play(59 * time.Minute)
-	s.changeNothing(0, 0)
-	s.command(func(c *Commands) { c.Approve = "canary@r3" })
-	s.play(time.Minute)
-	s.isAt(Completed, "")
-	s.is("updated", s.with("r3"), "canary1 rest1")
+	t.Run("a soak goes on", func(t *testing.T) {
+		s := newScene(t, canaryThenRest(func(s *Strategy) { s.Stages[0].SoakSeconds = ptr.To[int32](3600) }), "canary1", "rest1")
+		s.request("r2")
+		s.play(59 * time.Minute)
+		s.changeNothing(0, 0)
+		s.play(2 * time.Minute)
+		s.isAt(Completed, "")
+		s.is("updated", s.with("r3"), "canary1 rest1")
+	})
+	t.Run("a turn goes on", func(t *testing.T) {
+		s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
+		s.requestBad("r2")
+		s.play(599 * time.Second)
+		s.changeNothing(0, 0)
+		s.play(2 * time.Second)
+		s.isAt(Failed, ReasonFailed)
+		s.is("failed revision", s.status.FailedRevision, "r3")
+	})
+	t.Run("an approval stays", func(t *testing.T) {
+		s := newScene(t, soaking(nil), "canary1", "rest1")
+		s.request("r2")
+		s.command(func(c *Commands) { c.Approve = "canary@r2" })
+		s.complete()
+		s.changeNothing(0, 0)
+		s.play(time.Minute)
+		s.isAt(Completed, "")
+	})
+	t.Run("another stage is not approved", func(t *testing.T) {
+		s := newScene(t, soaking(nil), "canary1", "rest1")
+		s.request("r2")
+		s.play(2 * time.Hour)
+		s.changeNothing(0, 0)
+		s.play(time.Hour)
+		s.isAt(Progressing, ReasonAwaitingApproval)
+	})
+	t.Run("a failure stays", func(t *testing.T) {
+		s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
+		s.requestBad("r2")
+		s.play(time.Hour)
+		s.changeNothing(0, 0)
+		s.play(time.Hour)
+		s.isAt(Failed, ReasonFailed)
+		s.is("failed revision", s.status.FailedRevision, "r3")
+	})
+	t.Run("but not after a rollback", func(t *testing.T) {
+		s := newScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure = FailureRollback }), "canary1", "rest1")
+		s.requestBad("r2")
+		s.play(time.Hour)
+		s.isAt(RolledBack, ReasonRolledBack)
+		s.equivalent = true
+		s.request("r3")
+		s.play(time.Minute)
+		s.isAt(Completed, "")
+	})
 }
 
 // Rule 11: returning to the current revision needs no soak and no approval, but respects
@@ -88,6 +134,9 @@ func TestRevert(t *testing.T) {
 	s.request("r1")
 	s.complete()
 	s.isAt(Reverting, ReasonProgressing)
+	if canary := s.status.Stages[0]; canary.StartedAt != nil || canary.ReadySince != nil {
+		t.Errorf("the stage of the rollout that was left: %+v", canary)
+	}
 	s.is("the first one is in trouble", s.inTurn("r1"), "canary2")
 	s.each("canary2", isCured)
 	s.play(time.Minute)
@@ -310,7 +359,11 @@ func TestLostStatus(t *testing.T) {
 	s.play(24 * time.Hour)
 	s.isAt(StateLost, ReasonStateLost)
 	s.is("kept", s.with("r1"), "rest1 rest2")
-	s.command(func(c *Commands) { c.Retry = "r2" })
+	s.request("r3")
+	s.play(time.Hour)
+	s.isAt(StateLost, ReasonStateLost)
+	s.is("kept, also after a change", s.with("r1"), "rest1 rest2")
+	s.command(func(c *Commands) { c.Retry = "r3" })
 	s.play(3 * time.Hour)
 	s.isAt(Completed, "")
 }
