@@ -93,7 +93,11 @@ func TestEquivalent(t *testing.T) {
 		s.play(time.Minute)
 		s.isAt(Completed, "")
 	})
-	t.Run("another stage is not approved", func(t *testing.T) {
+}
+
+// But it is no approval, and no fix.
+func TestEquivalentIsNoProgress(t *testing.T) {
+	t.Run("what is not approved is not", func(t *testing.T) {
 		s := newScene(t, soaking(nil), "canary1", "rest1")
 		s.request("r2")
 		s.play(2 * time.Hour)
