@@ -36,6 +36,7 @@ var (
 // write. A failure prints the shortest history that was found. To repeat one, run
 // go test -run TestHistories -args -seed=7 -histories=1.
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	steps, decisions, reached := 0, 0, map[string]int{}
 	counting := func(in *Input) (Decision, error) {
 		decided, err := Decide(in)

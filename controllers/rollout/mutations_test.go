@@ -148,6 +148,12 @@ var mutations = []mutation{
 		}
 	}},
 	{name: "the loss of the status goes unnoticed", invariant: "lost", input: func(in *Input) { in.HasSnapshots = false }},
+	{name: "a decision changes what it gets", invariant: "pure", output: func(in *Input, _ *Decision) {
+		if len(in.Clusters) > 0 {
+			in.Clusters[0].Ready = !in.Clusters[0].Ready
+		}
+	}},
+	{name: "a decision fails", invariant: "valid", input: func(in *Input) { in.Strategy.MaxFailures = ptr.To(intstr.FromString("some")) }},
 	{name: "nobody looks again", invariant: "end", output: func(_ *Input, decided *Decision) { decided.Wait = 0 }},
 	{name: "stopped turns do not go on", invariant: "end", input: eachCluster(func(c *Cluster) {
 		c.Suspended = c.Suspended || c.Assigned != "" && !c.Dispatched
@@ -207,9 +213,11 @@ func (m *mutation) mutated(in *Input) (Decision, error) {
 
 // TestMutations: every invariant can be violated, and is found to be violated.
 func TestMutations(t *testing.T) {
+	t.Parallel()
 	for i := range mutations {
 		m := &mutations[i]
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			for seed := range 1500 {
 				h := newHistory(uint64(seed+1), lengthOf(seed)) //nolint:gosec // positive
 				found := run(h, m.mutated)

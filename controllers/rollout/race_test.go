@@ -20,4 +20,4 @@ package rollout
 
 // The race detector makes everything several times slower, and a decision has no
 // goroutines.
-const defaultHistories = 300
+const defaultHistories = 120
