@@ -89,7 +89,7 @@ func (o *oracle) checkStarts(seen sight, prev, next *Status) {
 		if o.began[c.Name] != stageOf(seen.Strategy, c) {
 			delete(o.began, c.Name)
 		}
-		runs := t != nil && (c.has(t.Revision) || c.hasLost(t.Revision))
+		runs := t != nil && (hasConfirmed(c, t.Revision) || hasLost(c, t.Revision))
 		abandons := t != nil && t.Revision == next.CurrentRevision && c.Assigned != c.Confirmed
 		isOther := t != nil && (had == nil || had.Revision != t.Revision)
 		if t == nil || t.Failed || t.StoppedAt != nil || isRunning(had, t.Revision) || isOther && (runs || abandons) || !isOther && had.StoppedAt != nil && c.Dispatched {
@@ -210,7 +210,7 @@ func (o *oracle) checkCounts(seen sight, next *Status) {
 			if c.Assigned == next.UpdateRevision {
 				updated++
 			}
-			if c.has(next.UpdateRevision) {
+			if hasConfirmed(c, next.UpdateRevision) {
 				confirmed++
 			}
 		}
@@ -293,7 +293,7 @@ func (o *oracle) checkLost(seen sight, next *Status) {
 	for i := range seen.Clusters {
 		c := &seen.Clusters[i]
 		some = some || c.Assigned != ""
-		all = all && c.has(next.UpdateRevision)
+		all = all && hasConfirmed(c, next.UpdateRevision)
 	}
 	if seen.HasSnapshots && some && !all && next.Phase != StateLost {
 		o.violated("lost", "the status is lost, and the rollout is %s", next.Phase)

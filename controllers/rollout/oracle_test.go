@@ -124,7 +124,7 @@ func isRenamed(seen sight, next *Status) bool {
 	if prev == nil || !seen.Equivalent || prev.UpdateRevision == next.UpdateRevision || prev.Phase != Progressing && prev.Phase != Failed {
 		return false
 	}
-	return len(turnsTo(prev, prev.UpdateRevision)) > 0 || slices.ContainsFunc(seen.Clusters, func(c Cluster) bool { return c.has(next.UpdateRevision) })
+	return len(turnsTo(prev, prev.UpdateRevision)) > 0 || slices.ContainsFunc(seen.Clusters, func(c Cluster) bool { return hasConfirmed(&c, next.UpdateRevision) })
 }
 
 // turnsTo are the turns to a revision.
@@ -181,6 +181,13 @@ func stageOf(s *Strategy, c *Cluster) string {
 	return DefaultStage
 }
 
+// hasConfirmed and hasLost are not those of the decision, which may be wrong.
+func hasConfirmed(c *Cluster, revision string) bool {
+	return c.Assigned == revision && c.Confirmed == revision
+}
+
+func hasLost(c *Cluster, revision string) bool { return c.Assigned == "" && c.Confirmed == revision }
+
 func isOut(c *Cluster) bool { return !c.Exists || c.Terminating || c.Conflict }
 
 func isOff(c *Cluster) bool { return isOut(c) || c.Suspended || !c.Ready }
@@ -198,7 +205,7 @@ func (o *oracle) watch(w *world, seen sight, next *Status) {
 			p = &proof{}
 			o.proofs[c.Name] = p
 		}
-		runs := c.has(update)
+		runs := hasConfirmed(c, update)
 		good := runs && c.Ready && c.Applied && c.Health == "Healthy"
 		bad := c.Ready && !isOut(c) && !c.Suspended && (c.Refused || c.Applied && c.Health == "Unhealthy")
 		if good && !p.good {

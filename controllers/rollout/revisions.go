@@ -187,10 +187,5 @@ func (d *decision) complete() {
 	d.next.FailedRevision, d.next.Failure = "", nil
 	// What has failed, or was stopped, remains so.
 	d.keepTurns(d.next.UpdateRevision)
-	for i := range d.members {
-		if t := &d.members[i].turn; t.stopped != 0 {
-			t.kind = Late
-		}
-	}
 	d.event(eventCompleted, fmt.Sprintf("revision %s is the current one", d.next.UpdateRevision))
 }

@@ -257,6 +257,13 @@ func TestFixWithoutARollback(t *testing.T) {
 			s.play(time.Minute)
 			s.is("the fix", s.with("r3"), "canary1")
 			s.is("the failed revision", s.with("r2"), "rest1")
+			s.each("rest1", isCured)
+			s.play(time.Hour)
+			s.isAt(Completed, "")
+			s.is("the failed revision, in the end", s.status.FailedRevision, "")
+			if s.status.Failure != nil {
+				t.Errorf("a failure is left: %+v", s.status.Failure)
+			}
 		})
 	}
 }
