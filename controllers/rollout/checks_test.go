@@ -214,7 +214,7 @@ func (o *oracle) checkCounts(seen sight, next *Status) {
 				confirmed++
 			}
 		}
-		if o.most[s.Name] = max(o.most[s.Name], members); s.ResolvedFor < members || s.ResolvedFor > o.most[s.Name] {
+		if o.most[s.Name] = max(o.most[s.Name], members); s.ResolvedFor < members || s.ResolvedFor > o.most[s.Name] || s.StartedAt == nil && s.ResolvedFor != members {
 			o.violated("base", "percentages of stage %s refer to %d clusters, of at most %d", s.Name, s.ResolvedFor, o.most[s.Name])
 		}
 		if s.Ready > confirmed || s.Updated != updated || s.Clusters != members || s.Ready+s.Failed+s.Deferred > members {

@@ -350,6 +350,9 @@ func TestAdoption(t *testing.T) {
 				}
 			}
 			s.request(tc.request)
+			if !s.decided().RecordFirst {
+				t.Error("the first status is not recorded first")
+			}
 			s.round(s.leader)
 			s.carryOut(s.leader)
 			s.is("phase", string(s.status.Phase), string(tc.phase))
