@@ -312,3 +312,14 @@ func TestWaitForTheDeadline(t *testing.T) {
 		t.Errorf("when a turn goes on: look again in %v", wait)
 	}
 }
+
+// The shortest of several waits counts, and 0 is none.
+func TestLookAgain(t *testing.T) {
+	d := &decision{}
+	for _, after := range []time.Duration{0, 10, 5, 0, 20} {
+		d.lookAgain(after)
+	}
+	if d.wait != 5 {
+		t.Errorf("look again in %d", d.wait)
+	}
+}
