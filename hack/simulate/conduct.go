@@ -66,7 +66,7 @@ func (t *truth) recordRefusal(key types.NamespacedName, work *workv1alpha1.Work)
 		delete(t.refused, key)
 	} else if _, known := t.refused[key]; !known {
 		t.refused[key] = time.Now()
-		t.refusals[work.UID]++
+		t.everRefused[work.UID] = true
 	}
 }
 

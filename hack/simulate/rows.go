@@ -42,8 +42,6 @@ type said struct {
 	revision string
 	work     types.UID
 	process  int
-	// refusals is how often a cluster had refused the Work.
-	refusals int
 }
 
 // judgeRows checks what rows say against what they said before.
@@ -55,9 +53,9 @@ func (t *truth) judgeRows(object cached.Object) {
 		before := t.rows[id]
 		key := keyOfResource(object)
 		held := t.works[render.WorkKey(row.Name, key.Kind, key.Namespace, key.Name)]
-		now := &said{revision: row.Revision, process: t.w.started, refusals: -1}
+		now := &said{revision: row.Revision, process: t.w.started}
 		if held != nil {
-			now.work, now.refusals = held.work.UID, t.refusals[held.work.UID]
+			now.work = held.work.UID
 			t.judgeMemory(object, row, before, held)
 		}
 		if row.Applied == metav1.ConditionTrue {
@@ -79,9 +77,10 @@ func (t *truth) judgeRows(object cached.Object) {
 	}
 }
 
-// judgeMemory checks that a row does not forget which revision its cluster has confirmed.
+// judgeMemory checks that a row does not forget which revision its cluster has confirmed. If
+// a cluster has refused the Work since then, nothing remembers that.
 func (t *truth) judgeMemory(object cached.Object, row *propagationv1alpha1.ClusterStatus, before *said, held *holding) {
-	if before == nil || before.revision == "" || row.Revision != "" || before.process != t.w.started || held.edited || held.work.DeletionTimestamp != nil || before.work != held.work.UID || before.refusals != t.refusals[held.work.UID] {
+	if before == nil || before.revision == "" || row.Revision != "" || before.process != t.w.started || held.edited || held.work.DeletionTimestamp != nil || before.work != held.work.UID || t.everRefused[held.work.UID] {
 		return
 	}
 	if isOurs(held.work) && held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) && held.where.key == keyOfResource(object) {

@@ -107,7 +107,7 @@ type truth struct {
 	// refused is since when a cluster refuses a Work, ready since when Karmada has contact
 	// with a cluster, lost since when it has none.
 	refused     map[types.NamespacedName]time.Time
-	refusals    map[types.UID]int
+	everRefused map[types.UID]bool
 	ready, lost map[string]time.Time
 	// came is when a resource last changed, acts since when an object has had an account.
 	came map[karmada.Key]time.Time
@@ -126,7 +126,7 @@ type answers struct{ preserve, remove int }
 func newTruth(w *World) *truth {
 	return &truth{
 		left: map[string]int{}, written: map[string]int{}, gone: map[types.NamespacedName]time.Time{}, rows: map[string]*said{}, told: map[string][]string{},
-		healthy: map[place]map[string]bool{}, refused: map[types.NamespacedName]time.Time{}, refusals: map[types.UID]int{}, ready: map[string]time.Time{}, lost: map[string]time.Time{},
+		healthy: map[place]map[string]bool{}, refused: map[types.NamespacedName]time.Time{}, everRefused: map[types.UID]bool{}, ready: map[string]time.Time{}, lost: map[string]time.Time{},
 		came: map[karmada.Key]time.Time{}, acts: map[string]time.Time{},
 		w: w, desired: newDesire(), contents: map[string]string{}, ran: map[place][]sight{}, looked: map[string]int64{}, seen: map[string]int{},
 		works: map[types.NamespacedName]*holding{}, ended: map[types.NamespacedName]*holding{}, sent: map[types.NamespacedName][]sight{},
