@@ -82,8 +82,11 @@ func run(ctx context.Context, with budget, only string) error {
 	}
 	chosen, themes := []int{}, []string{}
 	for i := range all {
-		if all[i].Test == "" && wanted.MatchString(packagesOf(&all[i])+": "+all[i].Name) {
-			chosen, themes = append(chosen, i), append(themes, all[i].Theme)
+		if wanted.MatchString(packagesOf(&all[i]) + ": " + all[i].Name) {
+			chosen = append(chosen, i)
+			if all[i].Test == "" {
+				themes = append(themes, all[i].Theme)
+			}
 		}
 	}
 	if err := checkHealthy(ctx, place, binary, themes, with, earlier); err != nil {
@@ -120,6 +123,9 @@ func huntAll(ctx context.Context, root, binary string, all []Mutant, chosen []in
 	group.SetLimit(max(1, with.parallel))
 	mu, verdicts := sync.Mutex{}, map[int]verdict{}
 	for _, i := range chosen {
+		if all[i].Test != "" {
+			continue // the simulation cannot find it
+		}
 		group.Go(func() error {
 			found, err := earlier.further(all[i].Name, with, func(rest budget) (verdict, error) { return hunt(ctx, root, binary, i+1, all[i].Theme, rest) })
 			mu.Lock()

@@ -24,14 +24,17 @@ import (
 )
 
 // markdown is the table for docs/reliability.md with some of the mutants, and how many
-// of them were found.
+// of them were found by the simulation, and by tests that are named in the table.
 func markdown(table []Mutant, chosen []int, verdicts map[int]verdict) string {
-	text, found := &strings.Builder{}, 0
+	text, found, tested := &strings.Builder{}, 0, 0
 	fmt.Fprintln(text, "| The defect | In | Found by | After steps |")
 	fmt.Fprintln(text, "|---|---|---|---:|")
 	for _, i := range chosen {
 		by, steps := "**not found**", "-"
 		switch {
+		case table[i].Test != "":
+			tested++
+			by = "`" + table[i].Test + "`"
 		case verdicts[i].Invariant != "":
 			found++
 			by, steps = verdicts[i].Invariant, thousands(verdicts[i].Steps)
@@ -40,7 +43,7 @@ func markdown(table []Mutant, chosen []int, verdicts map[int]verdict) string {
 		}
 		fmt.Fprintf(text, "| %s | %s | %s | %s |\n", table[i].Name, packagesOf(&table[i]), by, steps)
 	}
-	fmt.Fprintf(text, "\nfound %d of %d\n", found, len(chosen))
+	fmt.Fprintf(text, "\nfound %d of %d; tests find %d more\n", found, len(chosen), tested)
 	return text.String()
 }
 
