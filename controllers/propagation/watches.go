@@ -162,7 +162,7 @@ func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []rec
 func (r *Reconciler) onCRD() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	changed := func(ctx context.Context, crd client.Object, queue queue) {
-		_, group, _ := strings.Cut(crd.GetName(), ".")
+		group := groupOfCRD(crd)
 		r.Kinds.Changed(group)
 		for _, request := range r.owners().with(ctx, cached.GroupKey(group)) {
 			queue.Add(request)
@@ -170,9 +170,13 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, created event.CreateEvent, queue queue) {
-			if !created.IsInInitialList {
-				changed(ctx, created.Object, queue)
+			if created.IsInInitialList {
+				// It may have changed just before this process began to watch, so what
+				// the API server says about its kinds is not final yet.
+				r.Kinds.Changed(groupOfCRD(created.Object))
+				return
 			}
+			changed(ctx, created.Object, queue)
 		},
 		UpdateFunc: func(ctx context.Context, updated event.UpdateEvent, queue queue) {
 			if updated.ObjectOld.GetResourceVersion() != updated.ObjectNew.GetResourceVersion() {
@@ -181,6 +185,12 @@ func (r *Reconciler) onCRD() handler.EventHandler {
 		},
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) { changed(ctx, deleted.Object, queue) },
 	}
+}
+
+// groupOfCRD is the API group of the kind that a CustomResourceDefinition defines.
+func groupOfCRD(crd client.Object) string {
+	_, group, _ := strings.Cut(crd.GetName(), ".")
+	return group
 }
 
 // onWork wakes the owner of a Work and, when a Work is gone, other objects that

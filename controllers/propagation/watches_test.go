@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,22 @@ func TestReconcilesArePrioritized(t *testing.T) {
 		if request.Name != want {
 			t.Errorf("%s (priority %d) is reconciled, want %s", request.Name, priority, want)
 		}
+	}
+}
+
+// TestNewProcessAsksAgainAboutKinds: the definition of a kind may have changed just before
+// the process began to watch, when the API server still answers as before. Nobody is woken.
+func TestNewProcessAsksAgainAboutKinds(t *testing.T) {
+	queue := priorityqueue.New[reconcile.Request]("test")
+	defer queue.ShutDown()
+	r := &Reconciler{Kind: "DirectPropagation", Kinds: cached.NewKinds(nil, nil, clocktesting.NewFakePassiveClock(time.Now()), nil)}
+	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "widgets.factory.example.org"}}
+	r.onCRD().Create(t.Context(), event.CreateEvent{Object: crd, IsInInitialList: true}, queue)
+	if r.Kinds.Unsettled("factory.example.org") == 0 {
+		t.Error("an answer about the kind is final")
+	}
+	if queue.Len() > 0 {
+		t.Errorf("%d objects are woken", queue.Len())
 	}
 }
 

@@ -19,6 +19,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,6 +70,19 @@ func (u *users) redefine(ctx context.Context) (string, error) {
 	}
 	what, err := u.restoreKind(ctx)
 	return fmt.Sprintf("calls Widgets %s, and %s", u.plural, what), err
+}
+
+// redefineAndRestart does so, and a new process of the controller finds discovery that is
+// late.
+func (u *users) redefineAndRestart(ctx context.Context) (string, error) {
+	what, err := u.redefine(ctx)
+	if err != nil {
+		return what, err
+	}
+	if err := u.w.crash(ctx); err != nil {
+		return what, err
+	}
+	return what, u.w.undisturbed(ctx, 3*time.Second, false, never)
 }
 
 // changeVersion has the definition of Widgets no longer serve the version that objects

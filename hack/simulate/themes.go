@@ -31,7 +31,7 @@ type theme struct {
 
 // themes are all themes. A world that has themes has one after the other.
 var themes = []theme{
-	{name: "kinds", operations: []operation{(*users).nameWidget, (*users).redefine, (*users).redefine, (*users).changeVersion, (*users).serveOnMember}},
+	{name: "kinds", operations: []operation{(*users).nameWidget, (*users).redefine, (*users).redefineAndRestart, (*users).changeVersion, (*users).serveOnMember}},
 	{name: "strangers", operations: []operation{(*users).createStrayWork, (*users).deletePropagation, (*users).stripMarks, (*users).editWork, (*users).deleteWork, (*users).stripFinalizer}},
 	{name: "hanging", operations: []operation{(*users).hang, (*users).hang, (*users).guardWork, (*users).preserve, (*users).deletePropagation}},
 	{name: "refusals", operations: []operation{(*users).disown, (*users).disown, (*users).clearMember, (*users).requestRetry, (*users).denyOnMember, (*users).disownOnFastClock}, calm: true},
