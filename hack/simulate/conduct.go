@@ -20,9 +20,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -62,7 +64,11 @@ func (t *truth) checkCall(call *apiserver.Call) {
 
 // recordRefusal records since when a cluster refuses a Work.
 func (t *truth) recordRefusal(key types.NamespacedName, work *workv1alpha1.Work) {
-	if !meta.IsStatusConditionFalse(work.Status.Conditions, workv1alpha1.WorkApplied) {
+	applied := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkApplied)
+	if applied != nil && strings.HasPrefix(applied.Reason, "ReCreate") {
+		t.everRefused[work.UID] = true // this takes the place of a confirmation, too
+	}
+	if applied == nil || applied.Status != metav1.ConditionFalse {
 		delete(t.refused, key)
 	} else if _, known := t.refused[key]; !known {
 		t.refused[key] = time.Now()
@@ -115,10 +121,10 @@ func (w *World) mayBeAttempted(object cached.Object, held *holding) bool {
 // checkRelease checks that the controller does not let a Work go in place of Karmada while
 // Karmada cannot reach the cluster: the object there would keep Karmada's marks.
 func (t *truth) checkRelease(write apiserver.Write, held *holding) {
-	const known = 10 * time.Second
+	const known, seen = 10 * time.Second, 2 * time.Second
 	before := write.Before.GetFinalizers()
 	kept := write.After != nil && slices.Contains(write.After.GetFinalizers(), util.ExecutionControllerFinalizer)
-	if !slices.Contains(before, util.ExecutionControllerFinalizer) || kept || t.quietSince.IsZero() || time.Since(t.quietSince) < known {
+	if !slices.Contains(before, util.ExecutionControllerFinalizer) || kept || t.quietSince.IsZero() || time.Since(t.quietSince) < seen {
 		return
 	}
 	since, ready := t.ready[held.where.member]

@@ -102,12 +102,47 @@ func (u *users) vanish(ctx context.Context) (string, error) {
 	if _, err := u.changeNamed(ctx, object.GetName(), func(object cached.Object, _ *propagationv1alpha1.PropagationSpec) string {
 		object.SetFinalizers(nil)
 		return ""
-	}); err != nil || !refused {
+	}); err != nil {
 		return what, err
+	}
+	if !refused {
+		return what, u.w.undisturbed(ctx, 8*time.Second, true, never)
 	}
 	err = u.w.undisturbed(ctx, 45*time.Second, true, never)
 	delete(u.refused, member.Name)
 	return what + ", while a webhook refuses what happens on " + member.Name, err
+}
+
+// withdrawUnreachable deletes an object, whose Works are suspended or preserve what they have
+// brought, while Karmada has no contact with one of its clusters.
+func (u *users) withdrawUnreachable(ctx context.Context) (string, error) {
+	object, member, work, err := u.aPropagation(ctx)
+	if work == nil {
+		return "", err
+	}
+	preserve := u.w.choices.oneIn(2)
+	what := fmt.Sprintf("deletes %s while %s cannot be reached; suspended: %t, preserved: %t", titleOf(object), member.Name, !preserve, preserve)
+	if _, err := u.changeNamed(ctx, object.GetName(), func(_ cached.Object, spec *propagationv1alpha1.PropagationSpec) string {
+		spec.Suspension = propagationv1alpha1.Suspension{Dispatching: ptr.To(!preserve)}
+		spec.PreserveResourcesOnDeletion = ptr.To(preserve)
+		return ""
+	}); err != nil {
+		return what, err
+	}
+	if err := u.w.undisturbed(ctx, 2*time.Second, true, never); err != nil {
+		return what, err
+	}
+	member.Cut()
+	if err := u.w.undisturbed(ctx, 3*time.Minute, true, func() bool {
+		_, ready := u.w.truth.ready[member.Name]
+		return !ready && time.Since(u.w.truth.lost[member.Name]) > 15*time.Second
+	}); err != nil {
+		return what, err
+	}
+	if err := u.w.plane.Delete(ctx, object); err != nil {
+		return what, err //nolint:wrapcheck // act wraps it
+	}
+	return what, u.w.undisturbed(ctx, 20*time.Second, true, never)
 }
 
 // flipNamespace has Karmada synchronize the Namespace at the moment at which the controller
@@ -125,7 +160,7 @@ func (u *users) flipNamespace(ctx context.Context) (string, error) {
 	if err != nil {
 		return what, err
 	}
-	call, err := u.w.reach(ctx, 20*time.Second, false, deletes("", ""))
+	call, err := u.w.reach(ctx, 80*time.Second, true, deletes("", ""))
 	if call == nil {
 		return what, err
 	}

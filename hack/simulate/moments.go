@@ -54,7 +54,7 @@ func (w *World) undisturbed(ctx context.Context, lasting time.Duration, karmadas
 			busy = busy || acted
 		}
 		if !busy {
-			elapse(200 * time.Millisecond)
+			elapse(max(200*time.Millisecond, min(w.next(), time.Second)))
 		}
 		synctest.Wait()
 		if err := w.truth.look(); err != nil {

@@ -188,9 +188,16 @@ func (u *users) share(ctx context.Context) (string, error) {
 	return "has two objects name the Deployment with its dependencies, one of them on " + memberNames[first], nil
 }
 
-// correct undoes all mistakes in an object.
+// correct undoes all mistakes in an object, mostly in one that has some.
 func (u *users) correct(ctx context.Context) (string, error) {
-	return u.change(ctx, func(object cached.Object, spec *propagationv1alpha1.PropagationSpec) string {
+	name := oneOf(u.w.choices, propagationNames)
+	for _, title := range sortedNames(u.w.truth.desired.objects) {
+		object := u.w.truth.desired.objects[title]
+		if u.w.wrongAsAWhole(object, u.w.truth.desired.latest(keyOfResource(object))) != "" && !u.w.choices.oneIn(4) {
+			name = object.GetName()
+		}
+	}
+	return u.changeNamed(ctx, name, func(object cached.Object, spec *propagationv1alpha1.PropagationSpec) string {
 		if keyOfResource(object).Name == "missing" || !isPropagated(keyOfResource(object)) || (object.GetNamespace() == "") != isClusterWide(keyOfResource(object)) {
 			spec.Resource = u.aReference(object)
 		}

@@ -109,7 +109,11 @@ func (w *World) silence() time.Duration {
 			continue
 		}
 		waits := held.work.DeletionTimestamp != nil || applied == nil && !ptr.Deref(held.work.Spec.SuspendDispatching, false)
-		if since, ready := w.truth.ready[held.where.member]; waits && ready && since.Before(w.truth.quietSince) {
+		began := w.truth.quietSince
+		if held.work.DeletionTimestamp != nil {
+			began = held.work.DeletionTimestamp.Time
+		}
+		if since, ready := w.truth.ready[held.where.member]; waits && ready && since.Before(began) {
 			return backOff
 		}
 	}

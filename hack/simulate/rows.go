@@ -78,7 +78,7 @@ func (t *truth) judgeRows(object cached.Object) {
 }
 
 // judgeMemory checks that a row does not forget which revision its cluster has confirmed. If
-// a cluster has refused the Work since then, nothing remembers that.
+// a cluster has refused the Work, or Karmada has re-created its object, nothing remembers that.
 func (t *truth) judgeMemory(object cached.Object, row *propagationv1alpha1.ClusterStatus, before *said, held *holding) {
 	if before == nil || before.revision == "" || row.Revision != "" || before.process != t.w.started || held.edited || held.work.DeletionTimestamp != nil || before.work != held.work.UID || t.everRefused[held.work.UID] {
 		return
