@@ -68,6 +68,7 @@ var inRender = []Mutant{
 	},
 	{
 		Name: "labels and annotations of the control plane travel",
+		Test: "TestWhatStaysInTheControlPlane",
 		Edits: one("render/manifest.go", "withoutLocal",
 			`!hasPrefix(key, localPrefixes) && `, ``),
 	},
@@ -84,6 +85,7 @@ var inRender = []Mutant{
 	},
 	{
 		Name: "a status that is too large loses the generation that it is about",
+		Test: "TestCutStatusKeepsBothGenerations",
 		Edits: one("render/compact.go", "cutStatus",
 			`kept["resourceTemplateGeneration"] = generation`, `_ = generation`),
 	},

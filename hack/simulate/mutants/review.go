@@ -90,6 +90,7 @@ var reviewed = []Mutant{
 	},
 	{
 		Name:  "overriders change what grants permissions",
+		Test:  "TestGuardedKinds",
 		Edits: one("customize/guarded.go", "guarded", ``, "\nreturn \"\"\n"),
 	},
 	{
@@ -240,8 +241,8 @@ var secondReview = []Mutant{
 			` || why == decide.Replaced`, ``),
 	},
 	{
-		Name:  "the Work of a Namespace is deleted at a version that nobody has looked at",
-		Theme: "namespaces",
+		Name: "the Work of a Namespace is deleted at a version that nobody has looked at",
+		Test: "TestNamespaceIsObservedAgainAfterAConflict",
 		Edits: one("propagation/removals.go", "Reconciler.remove",
 			`if _, err := render.Compact(written); err != nil {`, `if err := error(nil); err != nil {`),
 	},
@@ -258,8 +259,8 @@ var secondReview = []Mutant{
 			`now.Before(served.until) && !changed.After(served.failed)`, `now.Before(served.until)`),
 	},
 	{
-		Name:  "a failing aggregation takes away all timers of the object",
-		Theme: "aggregation",
+		Name: "a failing aggregation takes away all timers of the object",
+		Test: "TestFailedAggregationKeepsTheTimers",
 		Edits: one("propagation/report.go", "Reconciler.report",
 			`return next, err`, "if r.memories.of(key).aggregation.failures > 0 {\nreturn ctrl.Result{}, errors.New(\"aggregation\")\n}\nreturn next, err"),
 	},
