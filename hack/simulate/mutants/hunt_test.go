@@ -86,15 +86,17 @@ func TestMarkdown(t *testing.T) {
 		{Name: "two", Edits: []Edit{{File: "cached/ledger.go"}}},
 		{Name: "not chosen"},
 		{Name: "three", Edits: []Edit{{File: "cached/ledger.go"}}},
+		{Name: "four", Test: "TestFour", Edits: []Edit{{File: "decide/plan.go"}}},
 	}
-	got := markdown(table, []int{0, 1, 3}, map[int]verdict{0: {Invariant: "a row lies", Steps: 1234567}, 1: {Reached: true, Steps: 3}, 3: {Steps: 3}})
+	got := markdown(table, []int{0, 1, 3, 4}, map[int]verdict{0: {Invariant: "a row lies", Steps: 1234567}, 1: {Reached: true, Steps: 3}, 3: {Steps: 3}})
 	const want = `| The defect | In | Found by | After steps |
 |---|---|---|---:|
 | one | decide, render | a row lies | 1,234,567 |
 | two | cached | **not found** | - |
 | three | cached | **not found**; its code is not called | - |
+| four | decide | `+"`TestFour`"+` | - |
 
-found 1 of 3
+found 1 of 4; tests find 1 more
 `
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
