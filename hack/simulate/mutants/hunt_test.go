@@ -94,7 +94,7 @@ func TestMarkdown(t *testing.T) {
 | one | decide, render | a row lies | 1,234,567 |
 | two | cached | **not found** | - |
 | three | cached | **not found**; its code is not called | - |
-| four | decide | `+"`TestFour`"+` | - |
+| four | decide | ` + "`TestFour`" + ` | - |
 
 found 1 of 4; tests find 1 more
 `

@@ -129,7 +129,7 @@ var reviewed = []Mutant{
 	},
 	{
 		Name:  "a nudge does not change a Work that is suspended",
-		Theme: "outages",
+		Test:  "TestNudged",
 		Edits: one("render/work.go", "Nudged", `return nil`, "if *work.Spec.SuspendDispatching {\nreturn work.Spec.SuspendDispatching\n}\nreturn nil"),
 	},
 	{
