@@ -43,7 +43,8 @@ const (
 	// was written. The attempt at the current spec is still to come.
 	premature Evidence = "Premature"
 	// ambiguous: Applied is True and the attempt at the current spec has begun, but
-	// it is no longer possible to tell which attempt set True.
+	// it is no longer possible to tell which attempt set True, or whether the member has
+	// answered.
 	ambiguous Evidence = "Ambiguous"
 	// recreated: Applied is True because Karmada has re-created an object that was
 	// deleted on the cluster. It did so from its cache of the Work, which may have
@@ -74,7 +75,8 @@ const reasonRecreated = "ReCreateSuccessful"
 //
 // Karmada makes one attempt at a Work at a time, which completes the proof for the
 // execution controller. The work status controller also sets Applied when it
-// re-creates an object, but with a different reason, which proves nothing.
+// re-creates an object, but with a different reason, which proves nothing. Nor does a
+// True that came after so long that the member may not have answered.
 func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 	applied, dispatched := -1, -1
 	for i := range work.Status.Conditions {
@@ -100,9 +102,24 @@ func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 		return ambiguous, condition
 	case condition.Reason == reasonRecreated:
 		return recreated, condition
+	case unanswered(&work.Status.Conditions[dispatched], condition):
+		return ambiguous, condition
 	default:
 		return Confirmed, condition
 	}
+}
+
+// answerTime is how long an attempt may take, so that its success is one. Karmada gives up
+// a request to a member after 32 s, and takes that for a success: its retries end without
+// an error if the error of an attempt is that of an exceeded deadline (client-go's
+// retry.OnError). Conditions have whole seconds.
+const answerTime = 30 * time.Second
+
+// unanswered reports whether True may mean that the member has not answered. Dispatching
+// is as old as the first attempt. If attempts were refused before, True is as late for that
+// reason, and is proven by another attempt, too.
+func unanswered(dispatching, applied *metav1.Condition) bool {
+	return dispatching.Status == metav1.ConditionTrue && !dispatching.LastTransitionTime.IsZero() && applied.LastTransitionTime.Sub(dispatching.LastTransitionTime.Time) >= answerTime
 }
 
 // WantsReset reports whether a Work has conditions that must be removed before its

@@ -313,10 +313,14 @@ func (k *karmada) record(w *world, condition metav1.Condition, next phase) {
 
 func TestEvidence(t *testing.T) {
 	applied := func(status metav1.ConditionStatus) metav1.Condition {
-		return metav1.Condition{Type: workv1alpha1.WorkApplied, Status: status}
+		return metav1.Condition{Type: workv1alpha1.WorkApplied, Status: status, LastTransitionTime: metav1.Unix(100, 0)}
 	}
-	dispatching := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}
+	dispatching := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(100, 0)}
 	suspended := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionFalse}
+	later := func(condition metav1.Condition, seconds int) metav1.Condition {
+		condition.LastTransitionTime = metav1.NewTime(condition.LastTransitionTime.Add(time.Duration(seconds) * time.Second))
+		return condition
+	}
 	for name, tc := range map[string]struct {
 		conditions []metav1.Condition
 		want       Evidence
@@ -329,7 +333,12 @@ func TestEvidence(t *testing.T) {
 		"refused by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionFalse)}, Refused},
 		"applied by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionTrue)}, premature},
 		"older attempt, then a new one": {[]metav1.Condition{applied(metav1.ConditionTrue), dispatching}, ambiguous},
-		"unknown":                       {[]metav1.Condition{dispatching, applied(metav1.ConditionUnknown)}, pending},
+		"applied slowly":                {[]metav1.Condition{dispatching, later(applied(metav1.ConditionTrue), 29)}, Confirmed},
+		// Karmada reports success if the member does not answer within 32 s.
+		"applied without an answer":   {[]metav1.Condition{dispatching, later(applied(metav1.ConditionTrue), 32)}, ambiguous},
+		"suspended and resumed since": {[]metav1.Condition{later(dispatching, 60), applied(metav1.ConditionTrue)}, Confirmed},
+		"suspended for long":          {[]metav1.Condition{suspended, later(applied(metav1.ConditionTrue), 60)}, Confirmed},
+		"unknown":                     {[]metav1.Condition{dispatching, applied(metav1.ConditionUnknown)}, pending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: tc.conditions}}
