@@ -102,7 +102,7 @@ func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 		return ambiguous, condition
 	case condition.Reason == reasonRecreated:
 		return recreated, condition
-	case unanswered(&work.Status.Conditions[dispatched], condition):
+	case unanswered(work, &work.Status.Conditions[dispatched], condition):
 		return ambiguous, condition
 	default:
 		return Confirmed, condition
@@ -116,10 +116,18 @@ func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 const answerTime = 30 * time.Second
 
 // unanswered reports whether True may mean that the member has not answered. Dispatching
-// is as old as the first attempt. If attempts were refused before, True is as late for that
-// reason, and is proven by another attempt, too.
-func unanswered(dispatching, applied *metav1.Condition) bool {
-	return dispatching.Status == metav1.ConditionTrue && !dispatching.LastTransitionTime.IsZero() && applied.LastTransitionTime.Sub(dispatching.LastTransitionTime.Time) >= answerTime
+// is as old as the first attempt, which may have been made without contact. A write after
+// contact was regained has noted when that was. If attempts were refused in the meantime,
+// True is as late for that reason, and is proven by another attempt, too.
+func unanswered(work *workv1alpha1.Work, dispatching, applied *metav1.Condition) bool {
+	if dispatching.Status != metav1.ConditionTrue || dispatching.LastTransitionTime.IsZero() {
+		return false
+	}
+	began := dispatching.LastTransitionTime.Time
+	if regained, err := time.Parse(time.RFC3339, work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation]); err == nil && regained.After(began) {
+		began = regained
+	}
+	return applied.LastTransitionTime.Sub(began) >= answerTime
 }
 
 // WantsReset reports whether a Work has conditions that must be removed before its

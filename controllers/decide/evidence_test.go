@@ -32,6 +32,7 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -308,6 +309,34 @@ func (k *karmada) record(w *world, condition metav1.Condition, next phase) {
 	}
 	if k.tries++; k.tries == 5 {
 		k.phase, k.queued = idle, true
+	}
+}
+
+// After an outage, Dispatching is as old as the first attempt, which was made without
+// contact. That the True comes much later does not mean that the member has not answered.
+func TestEvidenceAfterAnOutage(t *testing.T) {
+	begins := metav1.Unix(1000, 0)
+	for name, tc := range map[string]struct {
+		regained, applied int
+		want              Evidence
+	}{
+		"at once":             {100, 101, Confirmed},
+		"without an answer":   {100, 132, ambiguous},
+		"contact before that": {-100, 32, ambiguous},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := func(seconds int) metav1.Time {
+				return metav1.NewTime(begins.Add(time.Duration(seconds) * time.Second))
+			}
+			work := &workv1alpha1.Work{Status: workv1alpha1.WorkStatus{Conditions: []metav1.Condition{
+				{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, LastTransitionTime: begins},
+				{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, LastTransitionTime: after(tc.applied)},
+			}}}
+			work.Annotations = map[string]string{propagationv1alpha1.ClusterReadySinceAnnotation: after(tc.regained).UTC().Format(time.RFC3339)}
+			if got, _ := EvidenceOf(work); got != tc.want {
+				t.Errorf("the evidence is %s, want %s", got, tc.want)
+			}
+		})
 	}
 }
 
