@@ -74,6 +74,15 @@ func (s *server) enters() bool {
 	return true
 }
 
+// counts returns how many requests it has rejected and accepted, and begins anew.
+func (s *server) counts() (rejected, accepted int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rejected, accepted = s.rejected, s.inside
+	s.rejected, s.inside = 0, 0
+	return rejected, accepted
+}
+
 // tenant sends requests one after another, as a worker does: it tries again after a
 // second if it is rejected. It returns when so many were accepted.
 func tenant(ctx context.Context, transport http.RoundTripper, namespace string, count int) {
@@ -131,7 +140,7 @@ func TestSmallTenantDoesNotWait(t *testing.T) {
 				transport := New(clock.RealClock{}, testr.New(t)).Wrap(api)
 				group := workers(ctx, transport, "large", 64)
 				elapses(time.Minute)
-				api.rejected, api.inside = 0, 0
+				api.counts()
 				began := time.Now()
 				tenant(ctx, transport, "small", 5)
 				if took := time.Since(began); took > 15*time.Second {
@@ -139,14 +148,15 @@ func TestSmallTenantDoesNotWait(t *testing.T) {
 				}
 				elapses(time.Minute)
 				seconds := time.Since(began).Seconds()
-				if rate := float64(api.rejected) / seconds; rate > 2 {
+				rejected, accepted := api.counts()
+				if rate := float64(rejected) / seconds; rate > 2 {
 					t.Errorf("%.1f requests were rejected per second, want at most 2", rate)
 				}
 				possible := float64(api.rate)
 				if api.seats > 0 {
 					possible = float64(api.seats) / api.takes.Seconds()
 				}
-				if rate := float64(api.inside) / seconds; rate < possible/2 {
+				if rate := float64(accepted) / seconds; rate < possible/2 {
 					t.Errorf("%.1f requests were accepted per second, of %.1f possible", rate, possible)
 				}
 				end()
