@@ -43,9 +43,11 @@ const (
 	// was written. The attempt at the current spec is still to come.
 	premature Evidence = "Premature"
 	// ambiguous: Applied is True and the attempt at the current spec has begun, but
-	// it is no longer possible to tell which attempt set True, or whether the member has
-	// answered.
+	// it is no longer possible to tell which attempt set True.
 	ambiguous Evidence = "Ambiguous"
+	// unanswered: Applied is True, but the attempt took so long that the member may not
+	// have answered.
+	unanswered Evidence = "Unanswered"
 	// recreated: Applied is True because Karmada has re-created an object that was
 	// deleted on the cluster. It did so from its cache of the Work, which may have
 	// been older than the current spec.
@@ -102,24 +104,25 @@ func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 		return ambiguous, condition
 	case condition.Reason == reasonRecreated:
 		return recreated, condition
-	case unanswered(work, &work.Status.Conditions[dispatched], condition):
-		return ambiguous, condition
+	case tookTooLong(work, &work.Status.Conditions[dispatched], condition):
+		return unanswered, condition
 	default:
 		return Confirmed, condition
 	}
 }
 
-// answerTime is how long an attempt may take, so that its success is one. Karmada gives up
+// answerTime is from when on the success of an attempt may be none. Karmada gives up
 // a request to a member after 32 s, and takes that for a success: its retries end without
 // an error if the error of an attempt is that of an exceeded deadline (client-go's
-// retry.OnError). Conditions have whole seconds.
-const answerTime = 30 * time.Second
+// retry.OnError). Its clock may be adjusted meanwhile. A member whose admission webhook does
+// not answer, and may be ignored, accepts a request after 30 s.
+const answerTime = 31 * time.Second
 
-// unanswered reports whether True may mean that the member has not answered. Dispatching
+// tookTooLong reports whether True may mean that the member has not answered. Dispatching
 // is as old as the first attempt, which may have been made without contact. A write after
 // contact was regained has noted when that was. If attempts were refused in the meantime,
 // True is as late for that reason, and is proven by another attempt, too.
-func unanswered(work *workv1alpha1.Work, dispatching, applied *metav1.Condition) bool {
+func tookTooLong(work *workv1alpha1.Work, dispatching, applied *metav1.Condition) bool {
 	if dispatching.Status != metav1.ConditionTrue || dispatching.LastTransitionTime.IsZero() {
 		return false
 	}

@@ -48,6 +48,7 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 			"content changes":           func(t *rapid.T) { world.content = rapid.IntRange(0, 3).Draw(t, "content") },
 			"we crash":                  func(*rapid.T) { world.our.crash(world) },
 			"contact is lost and found": func(*rapid.T) { world.readySince++ },
+			"a user suspends":           func(*rapid.T) { world.suspended = !world.suspended },
 			"we see more":               func(*rapid.T) { world.our.advance(world) },
 			"we decide":                 func(*rapid.T) { world.our.decide(world) },
 			"we write":                  func(*rapid.T) { world.our.write(world) },
@@ -57,6 +58,7 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 			"the object is deleted":     func(*rapid.T) { world.recreator.deleted(world) },
 			"Karmada re-creates":        func(*rapid.T) { world.recreator.step(world) },
 			"all comes to rest": func(t *rapid.T) {
+				world.suspended = false
 				if err := world.settle(); err != nil {
 					t.Fatal(err)
 				}
@@ -67,6 +69,7 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 				}
 			},
 		})
+		world.suspended = false
 		if err := world.settle(); err != nil {
 			t.Fatal(err)
 		}
@@ -81,10 +84,14 @@ type world struct {
 	content    int
 	member     string
 	readySince int
-	now        time.Time
-	our        us
-	karmada    karmada
-	recreator  recreator
+	// suspended: the user suspends dispatching. released is a version in which the
+	// controller has resumed it nevertheless.
+	suspended bool
+	released  int
+	now       time.Time
+	our       us
+	karmada   karmada
+	recreator recreator
 }
 
 func newWorld() *world {
@@ -119,6 +126,9 @@ func (w *world) cluster() Cluster {
 
 // lie returns what the controller would report although it is not true.
 func (w *world) lie() error {
+	if w.released > 0 {
+		return fmt.Errorf("version %d resumes dispatching, which the user suspends", w.released)
+	}
 	seen := w.versions[w.our.seen]
 	if proof, _ := EvidenceOf(seen); proof == Confirmed && render.Revision(seen) != w.member && !w.recreator.missing {
 		return fmt.Errorf("%s counts as confirmed, the member has %q", render.Revision(seen), w.member)
@@ -180,7 +190,7 @@ func (u *us) decide(w *world) {
 		Clusters: map[string]Cluster{"member": w.cluster()},
 	}
 	work := w.versions[u.seen]
-	target := render.Target{Cluster: "member", ReadySince: w.cluster().ReadySince}
+	target := render.Target{Cluster: "member", ReadySince: w.cluster().ReadySince, Suspend: w.suspended}
 	write, needed := planWrite(observed, target, observed.Resource.On("member"), claimed(work))
 	if !needed {
 		return
@@ -201,8 +211,12 @@ func (u *us) decide(w *world) {
 			if write.Nudge {
 				updated.Spec.SuspendDispatching = render.Nudged(updated)
 				maps.Copy(updated.Annotations, write.AllNotes())
+				if target.Suspend && !isHeld(updated) {
+					w.released = len(w.versions)
+				}
 			} else {
 				setRevision(updated, revision)
+				updated.Spec.SuspendDispatching = ptr.To(target.Suspend)
 			}
 			return updated, w.put(base, updated)
 		})
@@ -230,6 +244,8 @@ func claimed(work *workv1alpha1.Work) *workv1alpha1.Work {
 	render.Claim(copied, render.Owner{}, render.Target{})
 	return copied
 }
+
+func isHeld(work *workv1alpha1.Work) bool { return ptr.Deref(work.Spec.SuspendDispatching, false) }
 
 func setRevision(work *workv1alpha1.Work, revision string) {
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte("revision " + revision + " 0")}}}
@@ -274,11 +290,15 @@ func (k *karmada) step(w *world, fails bool) {
 			k.work, k.phase, k.tries = w.versions[k.seen], dispatching, 0
 		}
 	case dispatching:
-		if meta.IsStatusConditionTrue(k.work.Status.Conditions, workv1alpha1.WorkDispatching) {
-			k.phase = applying
+		status, next := metav1.ConditionTrue, applying
+		if isHeld(k.work) {
+			status, next = metav1.ConditionFalse, idle
+		}
+		if meta.IsStatusConditionPresentAndEqual(k.work.Status.Conditions, workv1alpha1.WorkDispatching, status) {
+			k.phase = next
 			return
 		}
-		k.record(w, metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}, applying)
+		k.record(w, metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: status}, next)
 	case applying:
 		k.result = metav1.ConditionFalse
 		if !fails {
@@ -321,8 +341,8 @@ func TestEvidenceAfterAnOutage(t *testing.T) {
 		want              Evidence
 	}{
 		"at once":             {100, 101, Confirmed},
-		"without an answer":   {100, 132, ambiguous},
-		"contact before that": {-100, 32, ambiguous},
+		"without an answer":   {100, 132, unanswered},
+		"contact before that": {-100, 32, unanswered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			after := func(seconds int) metav1.Time {
@@ -362,9 +382,10 @@ func TestEvidence(t *testing.T) {
 		"refused by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionFalse)}, Refused},
 		"applied by an older attempt":   {[]metav1.Condition{applied(metav1.ConditionTrue)}, premature},
 		"older attempt, then a new one": {[]metav1.Condition{applied(metav1.ConditionTrue), dispatching}, ambiguous},
-		"applied slowly":                {[]metav1.Condition{dispatching, later(applied(metav1.ConditionTrue), 29)}, Confirmed},
+		// The longest time that a member waits for a webhook that it may ignore.
+		"applied slowly": {[]metav1.Condition{dispatching, later(applied(metav1.ConditionTrue), 30)}, Confirmed},
 		// Karmada reports success if the member does not answer within 32 s.
-		"applied without an answer":   {[]metav1.Condition{dispatching, later(applied(metav1.ConditionTrue), 32)}, ambiguous},
+		"applied without an answer":   {[]metav1.Condition{dispatching, later(applied(metav1.ConditionTrue), 32)}, unanswered},
 		"suspended and resumed since": {[]metav1.Condition{later(dispatching, 60), applied(metav1.ConditionTrue)}, Confirmed},
 		"suspended for long":          {[]metav1.Condition{suspended, later(applied(metav1.ConditionTrue), 60)}, Confirmed},
 		"unknown":                     {[]metav1.Condition{dispatching, applied(metav1.ConditionUnknown)}, pending},

@@ -95,6 +95,28 @@ func retryIn(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 	return remaining(observed.Now, last.at, retryDelays[min(last.count, len(retryDelays)-1)]), true
 }
 
+// answerIn returns how long to wait before another attempt at a Work to which the member may
+// not have answered; 0 if there is no need to wait. An attempt without an answer occupies one
+// of Karmada's few workers for half a minute, during which it delays all other clusters.
+func answerIn(observed *Observed, target render.Target, work *workv1alpha1.Work) time.Duration {
+	proof, _ := EvidenceOf(work)
+	last := recentAttempts(observed.Now, work)
+	if proof != unanswered || last.count == 0 || target.Suspend || isRequested(observed, work) || contactRegained(observed.Clusters[target.Cluster], work) {
+		return 0
+	}
+	return remaining(observed.Now, last.at, retryDelays[min(last.count, len(retryDelays)-1)])
+}
+
+// recentAttempts are the new attempts that belong to the present trouble: between two of
+// them, there are not more than the longest delay and the time of one attempt.
+func recentAttempts(now time.Time, work *workv1alpha1.Work) attempts {
+	last := attemptsOf(work)
+	if now.Sub(last.at) > 2*retryDelays[len(retryDelays)-1] {
+		return attempts{}
+	}
+	return last
+}
+
 // ignoredIn reports whether Karmada has not answered since a nudge after contact was
 // regained, and after how long to nudge the Work again; 0 means now. Karmada ignores a nudge
 // that it sees before it sees that the cluster is Ready, and goes on backing off for up to
@@ -134,6 +156,9 @@ func retryNotes(observed *Observed, work *workv1alpha1.Work) map[string]string {
 	proof, applied := EvidenceOf(work)
 	if proof == Refused && applied.LastTransitionTime.After(last.at) && !applied.LastTransitionTime.After(observed.Now) {
 		last = attempts{}
+	}
+	if proof == unanswered {
+		last = recentAttempts(observed.Now, work)
 	}
 	notes := map[string]string{propagationv1alpha1.AttemptsAnnotation: last.next(observed.Now)}
 	if isRequested(observed, work) {

@@ -141,9 +141,12 @@ func attempted(count int, at time.Time) func(*workv1alpha1.Work) {
 }
 
 func refusedAt(at time.Time) func(*workv1alpha1.Work) {
-	condition := failed
+	return conditions(dispatched, conditionAt(failed, at))
+}
+
+func conditionAt(condition metav1.Condition, at time.Time) metav1.Condition {
 	condition.LastTransitionTime = metav1.NewTime(at)
-	return conditions(dispatched, condition)
+	return condition
 }
 
 // payload replaces what a compact Work keeps of its manifest after the revision: the
@@ -175,14 +178,17 @@ func setback(slot, what string, until time.Time) sceneOption {
 
 var (
 	dispatched = metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue}
+	held       = metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionFalse}
 	applied    = metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}
 	failed     = metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, Message: "denied by quota", LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}
 
 	isConfirmed = conditions(dispatched, applied)
 	isRefused   = conditions(dispatched, failed)
-	isHealthy   = reports(workv1alpha1.ResourceHealthy)
-	isRecreated = conditions(dispatched, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: reasonRecreated})
-	isInvalid   = conditions(dispatched, metav1.Condition{
+	// isUnanswered is what Karmada reports a minute after an attempt without an answer.
+	isUnanswered = conditions(conditionAt(dispatched, now.Add(-92*time.Second)), conditionAt(applied, now.Add(-time.Minute)))
+	isHealthy    = reports(workv1alpha1.ResourceHealthy)
+	isRecreated  = conditions(dispatched, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: reasonRecreated})
+	isInvalid    = conditions(dispatched, metav1.Condition{
 		Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
 		Message: `Failed to apply all manifests (0/1): Deployment.apps "web" is invalid: spec.selector: Invalid value: field is immutable`,
 	})

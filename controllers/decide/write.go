@@ -90,6 +90,7 @@ func planWork(observed *Observed, plan *Plan, target render.Target, rendering Re
 		if due, ignored := ignoredIn(observed, target, work); ignored {
 			plan.wait(due)
 		}
+		plan.wait(answerIn(observed, target, work))
 	}
 }
 
@@ -105,13 +106,16 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 		write.Reset = WantsReset(work)
 		write.Update, write.Why = true, RevisionDiffers
 	case Deviates(work, observed.Owner, target):
+		// The conditions of the attempt that follows would make an unproven True look like
+		// a proven one.
+		write.Reset = isUnproven(proof)
 		write.Update, write.Why = true, TermsDiffer
 	case proof == premature:
 		// The attempt at the current spec will come by itself, and proves itself
 		// once the True of another attempt is removed.
 		write.Reset, write.Why = true, StaleConfirmation
-	case proof == ambiguous:
-		write.Reset, write.Nudge, write.Why = true, true, UnprovenConfirmation
+	case isUnproven(proof):
+		wantProof(observed, &write, proof)
 	case proof == Confirmed && isSuperseding(work):
 		// If it is refused later, that has other causes.
 		write.Superseded, write.Why = true, NewLifeConfirmed
@@ -122,6 +126,23 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 		write.Nudge = write.Why != ""
 	}
 	return write, write.Reset || write.Update || write.Nudge || write.Superseded
+}
+
+// isUnproven reports whether Applied is True from an attempt that proves nothing.
+func isUnproven(proof Evidence) bool { return proof == ambiguous || proof == unanswered }
+
+// wantProof takes back what is not proven and causes another attempt. While dispatching is
+// suspended, it does not: a nudge would resume it.
+func wantProof(observed *Observed, write *Write, proof Evidence) {
+	work := write.Live
+	if answerIn(observed, write.Target, work) > 0 {
+		return
+	}
+	write.Reset, write.Why = true, UnprovenConfirmation
+	write.Nudge = !ptr.Deref(work.Spec.SuspendDispatching, false)
+	if proof == unanswered {
+		write.Notes = retryNotes(observed, work)
+	}
 }
 
 // wantsNudge says why Karmada is to attempt a Work again now, and what that leaves

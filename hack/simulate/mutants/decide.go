@@ -242,7 +242,7 @@ var inPlans = []Mutant{
 	{
 		Name:  "a True of an unknown attempt is never resolved",
 		Theme: "races",
-		Edits: one("decide/write.go", "planWrite", `case proof == ambiguous:`, `case false:`),
+		Edits: one("decide/write.go", "planWrite", `case isUnproven(proof):`, `case false:`),
 	},
 	{
 		Name:  "a nudge ends a suspension",
