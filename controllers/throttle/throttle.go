@@ -121,6 +121,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 // await returns when a request may be sent, or an error if its context ends before.
 func (t *Throttle) await(ctx context.Context) error {
 	t.mu.Lock()
+	t.rise()
 	if t.limit == 0 {
 		t.inFlight++
 		t.mu.Unlock()
@@ -237,16 +238,21 @@ func (t *Throttle) pause(now time.Time, rejected *http.Response) {
 	})
 }
 
-// rise lets more requests go if none has been rejected for a while.
+// rise lets more requests go if none has been rejected for a while. It makes up for seconds
+// in which nothing was sent or answered, except for those in which nothing might be sent.
 func (t *Throttle) rise() {
-	now := t.clock.Now()
-	if t.limit == 0 || now.Sub(t.rejected) < calm || now.Sub(t.rose) < rising {
-		return
+	now, next := t.clock.Now(), t.rejected.Add(calm)
+	for _, other := range []time.Time{t.paused, t.rose.Add(rising)} {
+		if other.After(next) {
+			next = other
+		}
 	}
-	t.rose = now
-	t.limit += max(1, t.limit/10)
-	if t.limit >= most {
-		t.limit = 0
-		t.log.Info("The API server accepts all requests again")
+	for ; t.limit > 0 && !next.After(now); next = next.Add(rising) {
+		t.rose = next
+		t.limit += max(1, t.limit/10)
+		if t.limit >= most {
+			t.limit = 0
+			t.log.Info("The API server accepts all requests again")
+		}
 	}
 }

@@ -197,11 +197,71 @@ func TestLimitEnds(t *testing.T) {
 	})
 }
 
+// The limit ends although nothing is sent: a controller that has nothing to do for an hour
+// is not slow afterwards because a single request was rejected before.
+func TestLimitEndsWithoutRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &server{rate: 1}
+		transport := New(clock.RealClock{}, testr.New(t)).Wrap(api)
+		for range 4 {
+			ctx, end := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			tenant(ctx, transport, "shop", 2)
+			end()
+		}
+		if rejected, _ := api.counts(); rejected == 0 {
+			t.Fatal("nothing was rejected")
+		}
+		elapses(time.Hour)
+		api.mu.Lock()
+		api.rate, api.takes = 0, 10*time.Second
+		api.mu.Unlock()
+		ctx, end := context.WithTimeout(t.Context(), 5*time.Second)
+		defer end()
+		group := workers(ctx, transport, "shop", 50)
+		elapses(time.Second)
+		api.mu.Lock()
+		if api.now != 50 {
+			t.Errorf("%d requests at the same time, want 50", api.now)
+		}
+		api.mu.Unlock()
+		group.Wait()
+	})
+}
+
+// While nothing may be sent, the limit does not rise.
+func TestLimitStaysDuringAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		throttle := New(clock.RealClock{}, testr.New(t))
+		throttle.limit, throttle.inFlight = 1, 1
+		throttle.answered(time.Now(), &http.Response{Header: http.Header{"Retry-After": {"10"}}})
+		group := sync.WaitGroup{}
+		for range 5 {
+			group.Go(func() {
+				if err := throttle.await(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		elapses(11 * time.Second)
+		throttle.mu.Lock()
+		if throttle.inFlight > 3 {
+			t.Errorf("a second after a pause of 10 s, %d requests are in flight", throttle.inFlight)
+		}
+		throttle.mu.Unlock()
+		for range 5 {
+			throttle.answered(time.Now(), nil)
+			elapses(time.Second)
+		}
+		group.Wait()
+	})
+}
+
 // A request whose context ends does not wait any longer, and leaves nothing behind.
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		throttle := New(clock.RealClock{}, testr.New(t))
 		throttle.limit, throttle.inFlight = 1, 1 // a request that is never answered
+		throttle.rejected = time.Now()
 		ctx, end := context.WithTimeout(t.Context(), time.Second)
 		defer end()
 		if err := throttle.await(For(ctx, "shop", time.Now())); !errors.Is(err, context.DeadlineExceeded) {
