@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +88,8 @@ func New(clock clock.WithDelayedExecution, log logr.Logger) *Throttle {
 	return &Throttle{clock: clock, log: log, lines: map[string]*list.List{}}
 }
 
-// Wrap returns a transport whose requests the throttle limits, except watches.
+// Wrap returns a transport whose requests the throttle limits, except watches and those
+// that ask what the API server serves. The latter are few, and others wait for the answers.
 func (t *Throttle) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{next: next, throttle: t}
 }
@@ -99,7 +101,7 @@ type transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if watch := request.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+	if watch := request.URL.Query().Get("watch"); watch == "true" || watch == "1" || isDiscovery(request.URL.Path) {
 		return t.next.RoundTrip(request) //nolint:wrapcheck // a transport passes errors on
 	}
 	if err := t.throttle.await(request.Context()); err != nil {
@@ -116,6 +118,21 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	t.throttle.answered(sent, rejected)
 	return response, err //nolint:wrapcheck // a transport passes errors on
+}
+
+// isDiscovery reports whether a path, of an API server that may be behind another path, is
+// /api, /api/<version>, /apis, /apis/<group> or /apis/<group>/<version>.
+func isDiscovery(path string) bool {
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	for i, segment := range segments {
+		switch below := len(segments) - i - 1; segment {
+		case "api":
+			return below <= 1
+		case "apis":
+			return below <= 2
+		}
+	}
+	return false
 }
 
 // await returns when a request may be sent, or an error if its context ends before.

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,7 +88,7 @@ func (s *server) counts() (rejected, accepted int) {
 // second if it is rejected. It returns when so many were accepted.
 func tenant(ctx context.Context, transport http.RoundTripper, namespace string, count int) {
 	for accepted := 0; accepted < count && ctx.Err() == nil; {
-		request, err := http.NewRequestWithContext(For(ctx, namespace, time.Now()), http.MethodGet, "https://karmada/api", http.NoBody)
+		request, err := http.NewRequestWithContext(For(ctx, namespace, time.Now()), http.MethodGet, "https://karmada/api/v1/configmaps", http.NoBody)
 		if err != nil {
 			panic(err)
 		}
@@ -304,6 +305,45 @@ func TestFirstWorkEndsFirst(t *testing.T) {
 			t.Errorf("the requests went in the order %v", sent)
 		}
 	})
+}
+
+// A question about what the API server serves does not stand in line: who asks gives up
+// after a few seconds, and does not ask again for a minute. Meanwhile, no object of the
+// kind is propagated.
+func TestDiscoveryDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		transport := New(clock.RealClock{}, testr.New(t)).Wrap(&server{rate: 2})
+		groups := []*sync.WaitGroup{}
+		for i := range 30 {
+			groups = append(groups, workers(ctx, transport, strconv.Itoa(i), 1))
+		}
+		elapses(time.Minute)
+		impatient := &http.Client{Transport: transport, Timeout: 5 * time.Second}
+		for _, path := range []string{"/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/behind/a/path/apis/apps/v1"} {
+			response, err := impatient.Get("https://karmada" + path)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			_ = response.Body.Close()
+		}
+		end()
+		for _, group := range groups {
+			group.Wait()
+		}
+	})
+}
+
+func TestOnlyDiscoveryIsDiscovery(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/api": true, "/api/v1": true, "/apis": true, "/apis/apps": true, "/apis/apps/v1": true, "/apis/apps/v1/": true, "/a/path/apis/apps/v1": true,
+		"/api/v1/namespaces": false, "/apis/apps/v1/deployments": false, "/apis/apps/v1/namespaces/apis/deployments/apis": false, "/version": false,
+	} {
+		if got := isDiscovery(path); got != want {
+			t.Errorf("isDiscovery(%q) = %t", path, got)
+		}
+	}
 }
 
 // Watches stay open, so they do not count.
