@@ -68,7 +68,8 @@ type Cluster struct {
 	// Assigned is the revision that the object's Work was last given; empty if there is
 	// no such Work. A Work that somebody has edited still counts as the revision that it
 	// was given. If several revisions are the same for the cluster, it is the one of its
-	// turn, or else the update revision while that is rolled out, or else the current one.
+	// turn, or else the update revision while that is rolled out, or else the current one,
+	// all as recorded in the status.
 	Assigned string
 	// Dispatched: the Work exists and is not suspended, so that Karmada may apply it.
 	Dispatched bool

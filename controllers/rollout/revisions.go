@@ -118,11 +118,13 @@ func (d *decision) followRevision() {
 // one, the same.
 func (d *decision) isSame(replaced string) bool {
 	return d.in.Equivalent && (d.next.Phase == Progressing || d.next.Phase == Failed) &&
-		slices.ContainsFunc(d.members, func(m member) bool { return m.turn.revision == replaced || m.has(d.next.UpdateRevision) })
+		slices.ContainsFunc(d.members, func(m member) bool {
+			return m.turn.revision == replaced || m.has(replaced) || m.has(d.next.UpdateRevision)
+		})
 }
 
 // rename carries everything that is known about a revision over to one that is the same
-// for every cluster that has got it.
+// for every cluster that has got it. The caller may still call it by its old name.
 func (d *decision) rename(replaced string) {
 	if d.next.FailedRevision == replaced {
 		d.next.FailedRevision = d.next.UpdateRevision
@@ -133,9 +135,14 @@ func (d *decision) rename(replaced string) {
 		}
 	}
 	for i := range d.members {
-		if d.members[i].turn.revision == replaced {
-			d.members[i].turn.revision = d.next.UpdateRevision
+		m := &d.members[i]
+		cluster := *m.Cluster
+		for _, revision := range []*string{&m.turn.revision, &cluster.Assigned, &cluster.Confirmed} {
+			if *revision == replaced {
+				*revision = d.next.UpdateRevision
+			}
 		}
+		m.Cluster = &cluster
 	}
 }
 

@@ -66,11 +66,16 @@ func TestSupersededWhileUnconfirmed(t *testing.T) {
 
 // Rule 11: a change that does not concern the clusters updated so far voids nothing.
 func TestEquivalent(t *testing.T) {
+	t.Run("the caller uses the new name", func(t *testing.T) { testEquivalent(t, 0) })
+	t.Run("the caller uses the old name", func(t *testing.T) { testEquivalent(t, 1) })
+}
+
+func testEquivalent(t *testing.T, named int) {
 	t.Run("a soak goes on", func(t *testing.T) {
 		s := newScene(t, canaryThenRest(func(s *Strategy) { s.Stages[0].SoakSeconds = ptr.To[int32](3600) }), "canary1", "rest1")
 		s.request("r2")
 		s.play(59 * time.Minute)
-		s.changeNothing(0, 0)
+		s.changeNothing(named, 0)
 		s.play(2 * time.Minute)
 		s.isAt(Completed, "")
 		s.is("updated", s.with("r3"), "canary1 rest1")
@@ -79,17 +84,28 @@ func TestEquivalent(t *testing.T) {
 		s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
 		s.requestBad("r2")
 		s.play(599 * time.Second)
-		s.changeNothing(0, 0)
+		s.changeNothing(named, 0)
 		s.play(2 * time.Second)
 		s.isAt(Failed, ReasonFailed)
 		s.is("failed revision", s.status.FailedRevision, "r3")
+	})
+	t.Run("a cluster that is about to be done is done", func(t *testing.T) {
+		s := newScene(t, canaryThenRest(func(s *Strategy) { s.MinReadySeconds = ptr.To[int32](60) }), "canary1", "rest1")
+		s.each("canary1", isSick)
+		s.request("r2")
+		s.play(590 * time.Second)
+		s.each("canary1", isCured)
+		s.play(11 * time.Second)
+		s.changeNothing(named, 0)
+		s.play(2 * time.Minute)
+		s.isAt(Completed, "")
 	})
 	t.Run("an approval stays", func(t *testing.T) {
 		s := newScene(t, soaking(nil), "canary1", "rest1")
 		s.request("r2")
 		s.command(func(c *Commands) { c.Approve = "canary@r2" })
 		s.complete()
-		s.changeNothing(0, 0)
+		s.changeNothing(named, 0)
 		s.play(time.Minute)
 		s.isAt(Completed, "")
 	})

@@ -19,6 +19,7 @@ package rollout
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -230,7 +231,7 @@ func (w *world) change(a, b int) string {
 
 // changeNothing is a change that concerns only clusters that have not got the revision
 // yet. The others have the new one already.
-func (w *world) changeNothing(_, _ int) string {
+func (w *world) changeNothing(a, _ int) string {
 	old := w.requested
 	if w.status == nil || w.status.UpdateRevision != old || w.unreadable {
 		return ""
@@ -246,10 +247,30 @@ func (w *world) changeNothing(_, _ int) string {
 			}
 		}
 	}
-	w.tell("a user requests %s, which is %s for the clusters that have that", w.requested, old)
+	if a%2 == 1 && (w.status.Phase == Progressing || w.status.Phase == Failed) {
+		w.replaced = old
+	}
+	w.tell("a user requests %s, which is %s for the clusters that have that; called so: %t", w.requested, old, w.replaced != "")
 	w.complete()
-	w.equivalent = false
+	w.equivalent, w.replaced = false, ""
 	return ""
+}
+
+// named is what is observed, with the revisions as the caller calls them.
+func (w *world) named(in *Input) *Input {
+	if w.replaced == "" {
+		return in
+	}
+	named := *in
+	named.Clusters = slices.Clone(in.Clusters)
+	for i := range named.Clusters {
+		for _, revision := range []*string{&named.Clusters[i].Assigned, &named.Clusters[i].Confirmed} {
+			if *revision == in.UpdateRevision {
+				*revision = w.replaced
+			}
+		}
+	}
+	return &named
 }
 
 func (c *simulated) workOrNone() *work {

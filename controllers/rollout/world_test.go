@@ -49,7 +49,10 @@ type world struct {
 	requested  string
 	unreadable bool
 	equivalent bool
-	commands   Commands
+	// replaced is what the caller still calls the requested revision on Works that hold
+	// the same under that name; empty if it knows the new name.
+	replaced string
+	commands Commands
 	// revisions is how many revisions there have been, bad those that make every cluster
 	// unhealthy.
 	revisions int
@@ -251,7 +254,7 @@ func cloned(status *Status) *Status {
 // round lets a process observe and decide, and queues what it writes.
 func (w *world) round(p *process) {
 	in := w.observe(p)
-	decided, err := w.decide(in)
+	decided, err := w.decide(w.named(in))
 	if err != nil {
 		w.oracle.violated("valid", "the decision fails: %v", err)
 		return
@@ -282,7 +285,7 @@ func (w *world) checkPure(p *process, in *Input, decided *Decision) {
 	if !same(in.Status, fresh.Status) || !slices.EqualFunc(in.Clusters, fresh.Clusters, func(a, b Cluster) bool { return equality.Semantic.DeepEqual(a, b) }) {
 		w.oracle.violated("pure", "a decision changes what it gets")
 	}
-	if again, _ := w.decide(fresh); !equality.Semantic.DeepEqual(&again, decided) {
+	if again, _ := w.decide(w.named(fresh)); !equality.Semantic.DeepEqual(&again, decided) {
 		w.oracle.violated("pure", "a decision is another one when it is repeated")
 	}
 }
