@@ -61,6 +61,12 @@ func (b *batch) goesByPolicy() {
 		if err := karmada.Create(b.ns.Ctx, policy); err != nil {
 			b.t.Fatal(err)
 		}
+		// Unless the test comes to the end, no one else deletes it.
+		b.t.Cleanup(func() {
+			if err := karmada.Delete(context.Background(), policy); client.IgnoreNotFound(err) != nil {
+				b.t.Error(err)
+			}
+		})
 	}
 	b.ns.Within(manifestPatience, "each member has each resource", func(ctx context.Context) error {
 		for _, member := range members {

@@ -42,8 +42,8 @@ const (
 	// killed, unless FAULTS_CRASH_PAIRS says otherwise.
 	defaultPairs = 8
 	// still is for how long nothing changes in the end state of an operation that nothing
-	// has disturbed.
-	still = 3 * time.Second
+	// has disturbed: longer than the 3 s after which the controller restores a Work.
+	still = 5 * time.Second
 )
 
 // crash is the end of the controller at a write.
