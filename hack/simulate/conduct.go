@@ -133,6 +133,18 @@ func (t *truth) checkRelease(write apiserver.Write, held *holding) {
 	}
 }
 
+// checkResumed checks that the controller resumes dispatching of a Work only by bringing it
+// to what users want, and never as a side effect of asking for another attempt.
+func (t *truth) checkResumed(write apiserver.Write) {
+	if write.Verb != "patch" || write.Subresource != "" || write.After == nil || write.After.GetDeletionTimestamp() != nil {
+		return
+	}
+	before, after := into(write.Before, &workv1alpha1.Work{}), into(write.After, &workv1alpha1.Work{})
+	if util.IsWorkSuspendDispatching(before) && !util.IsWorkSuspendDispatching(after) {
+		t.violated("a suspension ends", "the controller asks for another attempt at Work %s, which is suspended", nameOf(after))
+	}
+}
+
 // recordReady records since when Karmada has contact with a cluster, or has none.
 func (t *truth) recordReady(name string, ready bool) {
 	if _, was := t.ready[name]; was == ready {

@@ -237,6 +237,45 @@ func (u *users) changeAndDelete(ctx context.Context) (string, error) {
 	return what, member.Delete(key) //nolint:wrapcheck // act wraps it
 }
 
+// suspendDuringAttempt suspends an object, and changes its resource, while Karmada attempts
+// what it was before.
+func (u *users) suspendDuringAttempt(ctx context.Context) (string, error) {
+	object, member, work, err := u.aPropagation(ctx)
+	if work == nil {
+		return "", err
+	}
+	key := keyOfResource(object)
+	what := fmt.Sprintf("changes %s, and suspends %s and changes it again while Karmada attempts that on %s", key, titleOf(object), member.Name)
+	attempts := func(action karmada.Action) bool {
+		return strings.Contains(action.Name, "/execution") && strings.Contains(action.Name, work.Namespace+"/"+work.Name) || strings.Contains(action.Name, " sees ")
+	}
+	if err := u.changeAt(ctx, key); err != nil {
+		return what, err
+	}
+	if err := u.w.undisturbed(ctx, 400*time.Millisecond, false, never); err != nil {
+		return what, err
+	}
+	if err := u.w.dawdle(ctx, 20, func(action karmada.Action) bool { return attempts(action) && !strings.Contains(action.Name, "applies") }); err != nil {
+		return what, err
+	}
+	if _, err := u.changeNamed(ctx, object.GetName(), func(_ cached.Object, spec *propagationv1alpha1.PropagationSpec) string {
+		spec.Suspension = propagationv1alpha1.Suspension{Dispatching: ptr.To(true)}
+		return ""
+	}); err != nil {
+		return what, err
+	}
+	if err := u.changeAt(ctx, key); err != nil {
+		return what, err
+	}
+	if err := u.w.undisturbed(ctx, 400*time.Millisecond, false, never); err != nil {
+		return what, err
+	}
+	if err := u.w.dawdle(ctx, 40, attempts); err != nil {
+		return what, err
+	}
+	return what, u.w.undisturbed(ctx, 5*time.Second, true, never)
+}
+
 // revert changes a resource, and changes it back a moment later. In between, the process
 // of the controller may have died.
 func (u *users) revert(ctx context.Context) (string, error) { return u.revertAfter(ctx, false) }

@@ -91,6 +91,7 @@ func (t *truth) wroteWork(write apiserver.Write) {
 	if isController(write.Client) && write.Before != nil && held != nil {
 		t.checkHolder(write, held)
 		t.checkRelease(write, held)
+		t.checkResumed(write)
 	}
 	if write.After == nil {
 		t.workEnded(write, key, held)

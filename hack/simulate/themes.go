@@ -45,7 +45,7 @@ var themes = []theme{
 	{name: "namespaces", operations: []operation{(*users).changeNamespace, (*users).changeNamespace, (*users).changeNamespace, (*users).preserve, (*users).flipNamespace}},
 	{name: "dependencies", operations: []operation{(*users).share, (*users).share, (*users).changeResolution, (*users).preserve, (*users).suspend, (*users).mount, (*users).mount}},
 	{name: "outages", operations: []operation{(*users).cutMember, (*users).cutMember, (*users).withdrawUnreachable, (*users).suspend, (*users).preserve, (*users).deletePropagation}, outages: true},
-	{name: "races", operations: []operation{(*users).recreateStale, (*users).changeAndDelete, (*users).revert, (*users).dieAndRevert, (*users).loseDeletion, (*users).deleteWork, (*users).editOnMember}},
+	{name: "races", operations: []operation{(*users).recreateStale, (*users).changeAndDelete, (*users).revert, (*users).dieAndRevert, (*users).loseDeletion, (*users).deleteWork, (*users).editOnMember, (*users).suspendDuringAttempt}},
 	{name: "selectors", operations: []operation{(*users).selectClusters, (*users).selectClusters, (*users).relabel, (*users).mistake, (*users).correct, (*users).correct}},
 	{name: "watches", operations: []operation{(*users).hinder, (*users).unhinder, (*users).deleteResource, (*users).renameResource}},
 	{name: "leaving", operations: []operation{(*users).leaveCluster, (*users).leaveCluster, (*users).joinCluster, (*users).joinCluster, (*users).cutMember, (*users).deletePropagation}},

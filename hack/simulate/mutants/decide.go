@@ -250,6 +250,12 @@ var inPlans = []Mutant{
 		Edits: one("decide/write.go", "planWrite", `case suspended:`, `case suspended && false:`),
 	},
 	{
+		Name:  "an unproven True ends a suspension",
+		Theme: "races",
+		Why:   "the cluster gets what the user holds back",
+		Edits: one("decide/write.go", "wantProof", `write.Nudge = !ptr.Deref(work.Spec.SuspendDispatching, false)`, `write.Nudge = true`),
+	},
+	{
 		Name:  "a Work is not nudged when its cluster is reachable again",
 		Theme: "outages",
 		Edits: one("decide/write.go", "wantsNudge",
