@@ -144,6 +144,14 @@ func WantsReset(work *workv1alpha1.Work) bool {
 // confirmed a revision, which follows.
 const resetPrefix = "Last confirmed revision: "
 
+// The reasons of the Reset condition.
+const (
+	reasonRevisionPending = "RevisionPending"
+	// reasonProofPending: the cluster had confirmed nothing, and may have the object
+	// nevertheless.
+	reasonProofPending = "ProofPending"
+)
+
 // ResetConditions returns the conditions of a Work without those about an attempt and
 // an earlier reset, and with one that records the time and the generation at which they
 // were removed, and the revision that the cluster had confirmed. The next write contains
@@ -157,15 +165,23 @@ func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition 
 			kept = append(kept, condition)
 		}
 	}
-	message := "Karmada Direct is waiting for the cluster to confirm the next write."
+	message, reason := "Karmada Direct is waiting for the cluster to confirm the next write.", reasonRevisionPending
 	if revision := confirmedRevision(work); revision != "" {
 		message = resetPrefix + revision
+	} else if meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied) || awaitsProof(work) {
+		reason = reasonProofPending
 	}
 	return append(kept, metav1.Condition{
-		Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: "RevisionPending",
+		Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: reason,
 		Message:            message,
 		ObservedGeneration: work.Generation, LastTransitionTime: metav1.NewTime(now),
 	})
+}
+
+// awaitsProof reports whether a reset has removed a True that proved nothing.
+func awaitsProof(work *workv1alpha1.Work) bool {
+	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
+	return reset != nil && reset.Reason == reasonProofPending
 }
 
 // attemptMissing reports whether a confirmation was reset and no spec was written

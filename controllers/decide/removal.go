@@ -230,7 +230,7 @@ func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.D
 // applied a Work.
 func resetSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
 	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)
-	if reset == nil || confirmedRevision(work) == "" {
+	if reset == nil || confirmedRevision(work) == "" && !awaitsProof(work) {
 		return 0
 	}
 	return remaining(now, reset.LastTransitionTime.Time, sightTime)

@@ -144,6 +144,19 @@ func refusedAt(at time.Time) func(*workv1alpha1.Work) {
 	return conditions(dispatched, conditionAt(failed, at))
 }
 
+// wasReset resets what Karmada reports, some time ago.
+func wasReset(ago time.Duration) func(*workv1alpha1.Work) {
+	return func(work *workv1alpha1.Work) {
+		work.Status.Conditions = ResetConditions(work, now.Add(-ago))
+		work.Generation++ // the write that follows
+	}
+}
+
+// alsoRefused has the cluster refuse what it gets next.
+func alsoRefused(work *workv1alpha1.Work) {
+	work.Status.Conditions = append(work.Status.Conditions, dispatched, failed)
+}
+
 func conditionAt(condition metav1.Condition, at time.Time) metav1.Condition {
 	condition.LastTransitionTime = metav1.NewTime(at)
 	return condition
