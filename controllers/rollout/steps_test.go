@@ -236,6 +236,8 @@ func (w *world) changeNothing(a, _ int) string {
 	if w.status == nil || w.status.UpdateRevision != old || w.unreadable {
 		return ""
 	}
+	isUpdated := len(turnsTo(w.status, old)) > 0 ||
+		slices.ContainsFunc(w.observe(w.leader).Clusters, func(c Cluster) bool { return hasConfirmed(&c, old) })
 	w.newRevision()
 	w.bad[w.requested], w.equivalent, w.former = w.bad[old], true, nil
 	w.leader.queue = nil
@@ -247,7 +249,7 @@ func (w *world) changeNothing(a, _ int) string {
 			}
 		}
 	}
-	if a%2 == 1 && (w.status.Phase == Progressing || w.status.Phase == Failed) {
+	if a%2 == 1 && isUpdated && (w.status.Phase == Progressing || w.status.Phase == Failed) {
 		w.replaced = old
 	}
 	w.tell("a user requests %s, which is %s for the clusters that have that; called so: %t", w.requested, old, w.replaced != "")
@@ -314,7 +316,7 @@ func (w *world) command(a, b int) string {
 
 func (w *world) changeStrategy(a, b int) string {
 	s := &w.strategy
-	switch a % 4 {
+	switch a % 10 {
 	case 0:
 		s.Paused = !s.Paused
 	case 1:
@@ -325,6 +327,25 @@ func (w *world) changeStrategy(a, b int) string {
 		if len(s.Stages) == 2 {
 			s.Stages = []Stage{s.Stages[1], s.Stages[0]}
 		}
+	case 4:
+		s.SoakSeconds = []int32{0, 30, 100}[b%3]
+	case 5:
+		s.MaxFailures = []*intstr.IntOrString{nil, ptr.To(intstr.FromInt32(1)), ptr.To(intstr.FromString("40%"))}[b%3]
+	case 6:
+		name := []string{"canary", "first"}[b%2]
+		if len(s.Stages) > 0 && !slices.ContainsFunc(s.Stages, func(stage Stage) bool { return stage.Name == name }) {
+			s.Stages = slices.Clone(s.Stages)
+			s.Stages[0].Name = name
+		}
+	case 7:
+		if len(s.Stages) > 1 {
+			at := b % len(s.Stages)
+			s.Stages = slices.Concat(s.Stages[:at], s.Stages[at+1:])
+		}
+	case 8:
+		s.ProgressDeadlineSeconds = ptr.To([]int32{60, 120, 300}[b%3])
+	case 9:
+		s.MinReadySeconds = ptr.To([]int32{0, 5, 30}[b%3])
 	}
 	return fmt.Sprintf("a user changes the strategy: paused %t, on failure %s, concurrency %v", s.Paused, s.OnFailure, s.MaxConcurrency)
 }

@@ -48,6 +48,8 @@ type world struct {
 	released   bool
 	requested  string
 	unreadable bool
+	// neverBack: the resource must not return to an older revision.
+	neverBack  bool
 	equivalent bool
 	// replaced is what the caller still calls the requested revision on Works that hold
 	// the same under that name; empty if it knows the new name.
@@ -119,7 +121,7 @@ type write struct {
 }
 
 func newWorld(choose *choices, decide func(*Input) (Decision, error)) *world {
-	w := &world{decide: decide, bad: map[string]bool{}, clusters: map[string]*simulated{}, skewed: choose.below(4) == 3}
+	w := &world{decide: decide, bad: map[string]bool{}, clusters: map[string]*simulated{}, skewed: choose.below(4) == 3, neverBack: choose.below(8) == 7}
 	w.oracle.reset()
 	w.strategy = Strategy{
 		MaxConcurrency: oneOf(choose, nil, ptr.To(intstr.FromInt32(1)), ptr.To(intstr.FromString("50%")), ptr.To(intstr.FromInt32(2))),
@@ -203,7 +205,7 @@ func (w *world) names() []string {
 func (w *world) observe(p *process) *Input {
 	in := &Input{
 		Now: epoch.Add(w.now + p.skew), Watched: w.now - p.started, Status: cloned(w.status), UpdateRevision: w.requested,
-		HasSnapshots: w.hasSnapshots, Commands: w.commands, Equivalent: w.equivalent,
+		HasSnapshots: w.hasSnapshots, Commands: w.commands, Equivalent: w.equivalent, NeverRollBack: w.neverBack,
 	}
 	if w.unreadable {
 		in.UpdateRevision = ""
