@@ -149,6 +149,8 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, refusal(observed, work, applied.Message))
 	case proof == recreated:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the object was deleted on the cluster and Karmada has re-created it; waiting for the cluster to confirm the current revision")
+	case proof == unanswered:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "Karmada's request to the cluster took so long that the cluster may not have answered; it is repeated until the cluster confirms the current revision")
 	default:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "waiting for the cluster to confirm the current revision")
 	}

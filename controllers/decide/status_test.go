@@ -92,6 +92,7 @@ func TestRowsOfAnswers(t *testing.T) {
 		"health of an old generation":  {scene(one, on("member1", isConfirmed, ofGeneration("3", "2"))), Outcome{}, "member1 True Unknown HealthUnknown c0ffee: the cluster runs the current revision and has not reported its health yet"},
 		"written, not confirmed":       {scene(one, on("member1", isHealthy, remembers)), Outcome{}, "member1 Unknown Unknown Applying 0ddba11: waiting for the cluster to confirm the current revision"},
 		"a True of an older attempt":   {scene(one, on("member1", conditions(applied), isHealthy)), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
+		"a True without an answer":     {scene(one, on("member1", isUnanswered, isHealthy)), Outcome{}, "member1 Unknown Unknown Applying : Karmada's request to the cluster took so long that the cluster may not have answered; it is repeated until the cluster confirms the current revision"},
 		"a True of an unknown attempt": {scene(one, on("member1", conditions(applied, dispatched), isHealthy)), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
 		"still the old revision":       {scene(one, on("member1", revision(older), isConfirmed, isHealthy)), Outcome{}, "member1 Unknown Unknown Applying 0ddba11: the current revision is not written yet"},
 		"refused":                      {scene(one, on("member1", isRefused, isHealthy, remembers)), Outcome{}, "member1 False Unknown ApplyFailed 0ddba11: denied by quota"},
