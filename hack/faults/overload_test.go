@@ -54,8 +54,9 @@ const (
 	// it reconciles objects of both kinds and writes Works concurrently.
 	workers = 16 + 16 + 32
 	// smallPatience is how long the change of a small object may take while the API
-	// server is overloaded.
-	smallPatience = 45 * time.Second
+	// server is overloaded, and smallRequests how many requests may pass meanwhile if the
+	// rate is so low that this takes longer: on a slow machine, the usual rate is low, too.
+	smallPatience, smallRequests = 45 * time.Second, 240
 	// overloadPatience is how long all Works may take with all capacity.
 	overloadPatience = 10 * time.Minute
 )
@@ -84,7 +85,9 @@ func TestOverload(t *testing.T) {
 	limited := o.hasFewSeats()
 	o.bears(overloading{name: "few seats of API priority and fairness", least: o.usual / 10, patience: smallPatience})
 	limited()
-	o.bears(overloading{name: "a fiftieth of the usual rate", rate: o.usual / 50, least: o.usual / 50 / 2, patience: smallPatience})
+	rate := o.usual / 50
+	patience := max(smallPatience, time.Duration(smallRequests/rate*float64(time.Second)))
+	o.bears(overloading{name: "a fiftieth of the usual rate", rate: rate, least: rate / 2, patience: patience})
 	o.recovers()
 	o.empties()
 }
