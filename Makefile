@@ -80,7 +80,7 @@ test: test-unit test-integration e2e ## Run all tests: unit, integration and e2e
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no server, with the race detector.
-	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/argocd/... ./hack/bench/... ./hack/testbed/... ./docs/...
+	go test -race $(TESTFLAGS) ./apis/... ./controllers/... ./cmd/... ./hack/argocd/... ./hack/bench/... ./hack/faults/agents/... ./hack/testbed/... ./docs/...
 	go test $(TESTFLAGS) ./hack/simulate/apiserver ./hack/simulate/karmada ./hack/simulate/mutants
 	go test $(TESTFLAGS) -run '^TestSimulation$$' ./hack/simulate
 	@# Without the test cache, which does not see files outside these modules.

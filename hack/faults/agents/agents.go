@@ -32,9 +32,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,8 +81,7 @@ func Names(prefix string, count int) []string {
 // Join registers the clusters as Ready and creates their execution namespaces.
 func (a *Agents) Join(ctx context.Context) error {
 	return a.each(a.Clusters, func(name string) error {
-		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names.GenerateExecutionSpaceName(name)}}
-		if err := a.Client.Create(ctx, space); client.IgnoreAlreadyExists(err) != nil {
+		if err := a.hasSpace(ctx, names.GenerateExecutionSpaceName(name)); err != nil {
 			return fmt.Errorf("creating the execution namespace of %s: %w", name, err)
 		}
 		cluster := &clusterv1alpha1.Cluster{
@@ -104,12 +105,32 @@ func (a *Agents) Join(ctx context.Context) error {
 	})
 }
 
-// Leave unregisters the clusters and deletes their execution namespaces.
+// hasSpace creates a namespace, when one of the same name that is being deleted is gone.
+func (a *Agents) hasSpace(ctx context.Context, name string) error {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { //nolint:wrapcheck // the caller says what failed
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		err := a.Client.Create(ctx, space)
+		if !apierrors.IsAlreadyExists(err) {
+			return err == nil, err
+		}
+		err = a.Client.Get(ctx, client.ObjectKeyFromObject(space), space)
+		return err == nil && space.DeletionTimestamp == nil, client.IgnoreNotFound(err)
+	})
+}
+
+// Leave unregisters the clusters and deletes their execution namespaces. If a test ended
+// early, there are Works left, which nobody else would release.
 func (a *Agents) Leave(ctx context.Context) error {
 	return a.each(a.Clusters, func(name string) error {
 		cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names.GenerateExecutionSpaceName(name)}}
-		return errors.Join(client.IgnoreNotFound(a.Client.Delete(ctx, cluster)), client.IgnoreNotFound(a.Client.Delete(ctx, space)))
+		err := errors.Join(client.IgnoreNotFound(a.Client.Delete(ctx, cluster)), client.IgnoreNotFound(a.Client.Delete(ctx, space)))
+		left := &workv1alpha1.WorkList{}
+		err = errors.Join(err, a.Client.List(ctx, left, client.InNamespace(space.Name)))
+		for i := range left.Items {
+			a.release(ctx, &left.Items[i])
+		}
+		return err
 	})
 }
 
@@ -196,7 +217,7 @@ func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 		a.release(ctx, work)
 		return
 	}
-	if a.wait(ctx) != nil {
+	if a.waits(ctx) != nil {
 		return
 	}
 	now := metav1.NewTime(time.Now())
@@ -218,7 +239,7 @@ func (a *Agents) answer(ctx context.Context, work *workv1alpha1.Work) {
 	}
 }
 
-func (a *Agents) wait(ctx context.Context) error {
+func (a *Agents) waits(ctx context.Context) error {
 	if a.Pace == nil {
 		return nil
 	}
