@@ -249,16 +249,13 @@ func (c *crashing) brings(op operation, name string, restart func() error) wish 
 	for _, step := range op.steps {
 		step(&aim)
 		wanted := aim
-		err := wanted.brings(c.ns.Ctx)
-		if errors.Is(err, errTerminating) && restart != nil {
-			if err := restart(); err != nil {
-				c.t.Fatal(err)
+		c.ns.Eventually("the API server accepts "+op.name, func(ctx context.Context) error {
+			err := wanted.brings(ctx)
+			if errors.Is(err, errTerminating) && restart != nil {
+				return errors.Join(err, restart())
 			}
-		}
-		if err == nil {
-			continue
-		}
-		c.ns.Eventually("the API server accepts "+op.name, wanted.brings)
+			return err
+		})
 	}
 	return aim
 }
