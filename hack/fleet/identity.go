@@ -50,14 +50,27 @@ func (fs procfs) identify(pid int) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, startTime, err := parseStat(stat)
+	now, err := parseStat(stat)
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	if state == 'Z' || state == 'X' {
-		return nil, os.ErrProcessDone // dead, but its parent has not waited for it yet
+	if now.isDead() {
+		return nil, os.ErrProcessDone // its parent has not waited for it yet
 	}
-	return &Identity{PID: pid, StartTime: startTime, BootID: strings.TrimSpace(string(boot))}, nil
+	return &Identity{PID: pid, StartTime: now.startTime, BootID: strings.TrimSpace(string(boot))}, nil
+}
+
+// procStat is what /proc/<pid>/stat says about a process.
+type procStat struct {
+	state     byte
+	threads   int
+	startTime uint64
+}
+
+// isDead reports whether a process has ended. After a signal, its first thread is a zombie
+// while others still end. Until they have, the process has its ports.
+func (s procStat) isDead() bool {
+	return s.state == 'X' || s.state == 'Z' && s.threads <= 1
 }
 
 // runs reports whether the process with this identity is still running.
@@ -86,22 +99,26 @@ func (fs procfs) signal(id *Identity, signal os.Signal) error {
 	return process.Signal(signal)
 }
 
-// parseStat extracts the state and the start time from /proc/<pid>/stat. The second
-// field, the program's name, may contain spaces and parentheses, so fields are
-// counted from the last closing parenthesis.
-func parseStat(stat []byte) (state byte, startTime uint64, err error) {
+// parseStat reads /proc/<pid>/stat. The second field, the program's name, may contain
+// spaces and parentheses, so fields are counted from the last closing parenthesis.
+func parseStat(stat []byte) (procStat, error) {
 	end := bytes.LastIndexByte(stat, ')')
 	if end < 0 {
-		return 0, 0, errors.New("stat has no program name")
+		return procStat{}, errors.New("stat has no program name")
 	}
 	fields := strings.Fields(string(stat[end+1:]))
-	const stateField, startTimeField = 0, 22 - 3 // the first remaining field is field 3
+	// The first remaining field is field 3.
+	const stateField, threadsField, startTimeField = 0, 20 - 3, 22 - 3
 	if len(fields) <= startTimeField {
-		return 0, 0, errors.New("stat is too short")
+		return procStat{}, errors.New("stat is too short")
 	}
-	startTime, err = strconv.ParseUint(fields[startTimeField], 10, 64)
+	threads, err := strconv.Atoi(fields[threadsField])
 	if err != nil {
-		return 0, 0, fmt.Errorf("start time: %w", err)
+		return procStat{}, fmt.Errorf("number of threads: %w", err)
 	}
-	return fields[stateField][0], startTime, nil
+	startTime, err := strconv.ParseUint(fields[startTimeField], 10, 64)
+	if err != nil {
+		return procStat{}, fmt.Errorf("start time: %w", err)
+	}
+	return procStat{state: fields[stateField][0], threads: threads, startTime: startTime}, nil
 }

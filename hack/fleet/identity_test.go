@@ -44,15 +44,16 @@ func fakeProc(t *testing.T, boot string, stats map[int]string) procfs {
 }
 
 // stat returns a line of /proc/<pid>/stat with the fields that matter.
-func stat(pid int, name, state string, startTime int) string {
-	return fmt.Sprintf("%d (%s) %s %s%d 0 0\n", pid, name, state, strings.Repeat("0 ", 18), startTime)
+func stat(pid int, name, state string, threads, startTime int) string {
+	return fmt.Sprintf("%d (%s) %s %s%d 0 %d 0 0\n", pid, name, state, strings.Repeat("0 ", 16), threads, startTime)
 }
 
 func TestRunsComparesMoreThanTheProcessID(t *testing.T) {
 	fs := fakeProc(t, "boot-1", map[int]string{
-		10: stat(10, "etcd", "S", 5000),
-		11: stat(11, "a (strange) name", "R", 6000),
-		12: stat(12, "dead", "Z", 7000),
+		10: stat(10, "etcd", "S", 9, 5000),
+		11: stat(11, "a (strange) name", "R", 1, 6000),
+		12: stat(12, "dead", "Z", 1, 7000),
+		15: stat(15, "dying", "Z", 3, 8000),
 		13: "13 (cut",
 	})
 	for _, test := range []struct {
@@ -65,6 +66,7 @@ func TestRunsComparesMoreThanTheProcessID(t *testing.T) {
 		{"another process with the same ID", &Identity{PID: 10, StartTime: 4999, BootID: "boot-1"}, false},
 		{"the same ticks after another boot", &Identity{PID: 10, StartTime: 5000, BootID: "boot-0"}, false},
 		{"a zombie", &Identity{PID: 12, StartTime: 7000, BootID: "boot-1"}, false},
+		{"a zombie with threads that have not ended, which still has its ports", &Identity{PID: 15, StartTime: 8000, BootID: "boot-1"}, true},
 		{"an unreadable stat", &Identity{PID: 13, StartTime: 1, BootID: "boot-1"}, false},
 		{"no such process", &Identity{PID: 14, StartTime: 1, BootID: "boot-1"}, false},
 		{"never started", nil, false},
