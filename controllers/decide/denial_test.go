@@ -20,6 +20,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"github.com/karmada-io/karmada/pkg/util"
 
@@ -42,29 +43,22 @@ func TestWhatIsDeniedIsStillAttempted(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		observed *Observed
-		nudges   int
+		want     []string
 	}{
-		"no Work":                             {scene([]string{"a"}, denied), 0},
-		"an older revision":                   {scene([]string{"a"}, denied, on("a", revision(older))), 0},
-		"contact regained":                    {scene([]string{"a"}, denied, on("a", revision(older), lost)), 1},
-		"contact regained, overridden":        {scene([]string{"a"}, denied, on("a", revision(older), lost, annotated(util.AppliedOverrides, "[]"))), 1},
-		"contact regained, of somebody else":  {scene([]string{"a"}, denied, on("a", revision(older), lost, foreign)), 0},
-		"contact regained, to be suspended":   {scene([]string{"a"}, denied, suspended, on("a", revision(older), lost)), 0},
-		"contact regained, nothing is denied": {scene([]string{"a"}, on("a", lost)), 1},
+		"no Work":                             {scene([]string{"a"}, denied), nil},
+		"an older revision":                   {scene([]string{"a"}, denied, on("a", revision(older))), nil},
+		"contact regained":                    {scene([]string{"a"}, denied, on("a", revision(older), lost)), []string{"nudge a"}},
+		"contact regained, overridden":        {scene([]string{"a"}, denied, on("a", revision(older), lost, annotated(util.AppliedOverrides, "[]"))), []string{"nudge a"}},
+		"contact regained, of somebody else":  {scene([]string{"a"}, denied, on("a", revision(older), lost, foreign)), nil},
+		"contact regained, to be suspended":   {scene([]string{"a"}, denied, suspended, on("a", revision(older), lost)), []string{"set the terms on a"}},
+		"contact regained, nothing is denied": {scene([]string{"a"}, on("a", lost)), []string{"nudge a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := NewPlan(tc.observed)
-			nudges := 0
-			for i := range plan.Writes {
-				if plan.Writes[i].Nudge {
-					nudges++
-				}
+			if _, isDenied := tc.observed.Denials["a"]; isDenied {
+				tc.want = append(tc.want, "look again in 10s")
 			}
-			if nudges != tc.nudges || len(plan.Writes) != nudges || len(plan.Removals) > 0 {
-				t.Errorf("writes %+v, removals %+v; want %d nudges", plan.Writes, plan.Removals, tc.nudges)
-			}
-			if _, isDenied := tc.observed.Denials["a"]; isDenied && plan.Wait != anAnswer {
-				t.Errorf("asks again after %v, want %v", plan.Wait, anAnswer)
+			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -19,12 +19,10 @@ package decide
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -38,7 +36,8 @@ import (
 
 // TestConfirmationIsNeverFalse lets the controller's decisions and a model of
 // Karmada's execution controller act on one Work in every order, with caches that
-// lag, attempts that fail, and content that changes at any time. At every step, a
+// lag, attempts that fail, content that changes or cannot be read at any time, and
+// propagation that is suspended and resumed at any time. At every step, a
 // Work that counts as confirmed must be what the member has. When the changes end,
 // the last of them must be confirmed.
 func TestConfirmationIsNeverFalse(t *testing.T) {
@@ -46,6 +45,7 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 		world := newWorld()
 		t.Repeat(map[string]func(*rapid.T){
 			"content changes":           func(t *rapid.T) { world.content = rapid.IntRange(0, 3).Draw(t, "content") },
+			"content comes and goes":    func(*rapid.T) { world.unreadable = !world.unreadable },
 			"we crash":                  func(*rapid.T) { world.our.crash(world) },
 			"contact is lost and found": func(*rapid.T) { world.readySince++ },
 			"a user suspends":           func(*rapid.T) { world.suspended = !world.suspended },
@@ -58,7 +58,6 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 			"the object is deleted":     func(*rapid.T) { world.recreator.deleted(world) },
 			"Karmada re-creates":        func(*rapid.T) { world.recreator.step(world) },
 			"all comes to rest": func(t *rapid.T) {
-				world.suspended = false
 				if err := world.settle(); err != nil {
 					t.Fatal(err)
 				}
@@ -69,7 +68,6 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 				}
 			},
 		})
-		world.suspended = false
 		if err := world.settle(); err != nil {
 			t.Fatal(err)
 		}
@@ -80,8 +78,10 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 // controllers.
 type world struct {
 	// versions are all versions of the Work; the index is the resourceVersion.
-	versions   []*workv1alpha1.Work
-	content    int
+	versions []*workv1alpha1.Work
+	content  int
+	// unreadable: the content is not known for now.
+	unreadable bool
 	member     string
 	readySince int
 	// suspended: the user suspends dispatching. released is a version in which the
@@ -139,6 +139,7 @@ func (w *world) lie() error {
 // settle lets everybody act in turn until nothing changes, and returns what is wrong
 // then.
 func (w *world) settle() error {
+	w.unreadable, w.suspended = false, false
 	for range 200 {
 		w.our.advance(w)
 		w.our.decide(w)
@@ -191,10 +192,19 @@ func (u *us) decide(w *world) {
 	}
 	work := w.versions[u.seen]
 	target := render.Target{Cluster: "member", ReadySince: w.cluster().ReadySince, Suspend: w.suspended}
-	write, needed := planWrite(observed, target, observed.Resource.On("member"), claimed(work))
-	if !needed {
-		return
+	plan := &Plan{}
+	if w.unreadable {
+		planStanding(observed, plan, target, claimed(work))
+	} else if write, needed := planWrite(observed, target, observed.Resource.On("member"), claimed(work)); needed {
+		plan.Writes = append(plan.Writes, write)
 	}
+	for _, write := range plan.Writes {
+		u.plans(w, write)
+	}
+}
+
+// plans queues the requests of a write.
+func (u *us) plans(w *world, write Write) {
 	u.base = u.seen
 	revision := w.desired()
 	if write.Reset {
@@ -204,19 +214,25 @@ func (u *us) decide(w *world) {
 			return reset, w.put(base, reset)
 		})
 	}
-	if write.Nudge || write.Update {
+	if write.Nudge || write.Update || write.Terms {
 		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
 			updated := w.versions[base].DeepCopy()
-			render.Claim(updated, render.Owner{}, target)
-			if write.Nudge {
+			switch {
+			case write.Terms:
+				updated = patchedWith(updated, render.Terms(updated, render.Owner{}, write.Target, write.Confirmed))
+			case write.Nudge:
+				render.Claim(updated, render.Owner{}, write.Target)
 				updated.Spec.SuspendDispatching = render.Nudged(updated)
 				maps.Copy(updated.Annotations, write.AllNotes())
-				if target.Suspend && !isHeld(updated) {
+				if write.Target.Suspend && !isHeld(updated) {
 					w.released = len(w.versions)
 				}
-			} else {
+			default:
+				render.Claim(updated, render.Owner{}, write.Target)
+				if write.Target.Suspend || isHeld(updated) {
+					updated.Spec.SuspendDispatching = &write.Target.Suspend
+				}
 				setRevision(updated, revision)
-				updated.Spec.SuspendDispatching = ptr.To(target.Suspend)
 			}
 			return updated, w.put(base, updated)
 		})
@@ -249,87 +265,6 @@ func isHeld(work *workv1alpha1.Work) bool { return ptr.Deref(work.Spec.SuspendDi
 
 func setRevision(work *workv1alpha1.Work, revision string) {
 	work.Spec.Workload.Manifests = []workv1alpha1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte("revision " + revision + " 0")}}}
-}
-
-// karmada is the execution controller of Karmada v1.18, step by step.
-type karmada struct {
-	seen   int
-	queued bool
-	phase  phase
-	tries  int
-	work   *workv1alpha1.Work
-	result metav1.ConditionStatus
-}
-
-type phase int
-
-const (
-	idle phase = iota
-	dispatching
-	applying
-	recording
-)
-
-// advance lets the cache see one more version; a new generation is queued.
-func (k *karmada) advance(w *world) {
-	if k.seen == w.latest() {
-		return
-	}
-	k.seen++
-	if w.versions[k.seen].Generation != w.versions[k.seen-1].Generation {
-		k.queued = true
-	}
-}
-
-// step continues the current attempt, or begins one.
-func (k *karmada) step(w *world, fails bool) {
-	switch k.phase {
-	case idle:
-		if k.queued {
-			k.queued = false
-			k.work, k.phase, k.tries = w.versions[k.seen], dispatching, 0
-		}
-	case dispatching:
-		status, next := metav1.ConditionTrue, applying
-		if isHeld(k.work) {
-			status, next = metav1.ConditionFalse, idle
-		}
-		if meta.IsStatusConditionPresentAndEqual(k.work.Status.Conditions, workv1alpha1.WorkDispatching, status) {
-			k.phase = next
-			return
-		}
-		k.record(w, metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: status}, next)
-	case applying:
-		k.result = metav1.ConditionFalse
-		if !fails {
-			w.member = render.Revision(k.work)
-			w.recreator.missing = false
-			k.result = metav1.ConditionTrue
-		}
-		k.phase, k.tries = recording, 0
-	case recording:
-		k.record(w, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: k.result, Reason: "Attempted"}, idle)
-		if k.phase == idle && k.result == metav1.ConditionFalse {
-			k.queued = true
-		}
-	}
-}
-
-// record writes a condition as Karmada does: based on its cache, not at all if the
-// cache already has it, and up to five times on a conflict.
-func (k *karmada) record(w *world, condition metav1.Condition, next phase) {
-	cached := w.versions[k.seen].DeepCopy()
-	meta.SetStatusCondition(&cached.Status.Conditions, condition)
-	same := slices.EqualFunc(cached.Status.Conditions, w.versions[k.seen].Status.Conditions, func(a, b metav1.Condition) bool {
-		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
-	})
-	if same || w.put(k.seen, cached) {
-		k.work, k.phase = cached, next
-		return
-	}
-	if k.tries++; k.tries == 5 {
-		k.phase, k.queued = idle, true
-	}
 }
 
 // After an outage, Dispatching is as old as the first attempt, which was made without
@@ -404,39 +339,6 @@ func TestEvidence(t *testing.T) {
 				t.Error("a spec written after the reset is attempted without more ado")
 			}
 		})
-	}
-}
-
-// recreator is the work status controller of Karmada v1.18, as far as it re-creates
-// what is deleted on the member. It reads the same cache as the execution controller.
-type recreator struct {
-	missing bool
-	phase   phase
-	work    *workv1alpha1.Work
-}
-
-// deleted removes the object from the member.
-func (r *recreator) deleted(w *world) {
-	if r.phase == idle && w.member != "" {
-		r.missing, r.phase, r.work = true, applying, w.versions[w.karmada.seen]
-	}
-}
-
-// step creates the object from the Work that was read when it was deleted, unless it
-// exists, and records that in any case.
-func (r *recreator) step(w *world) {
-	switch r.phase {
-	case applying:
-		if r.missing {
-			w.member, r.missing = render.Revision(r.work), false
-		}
-		r.phase = recording
-	case recording:
-		cached := w.versions[w.karmada.seen].DeepCopy()
-		meta.SetStatusCondition(&cached.Status.Conditions, metav1.Condition{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: reasonRecreated})
-		if w.put(w.karmada.seen, cached) {
-			r.phase = idle
-		}
 	}
 }
 

@@ -93,9 +93,9 @@ func NewPlan(observed *Observed) *Plan {
 	} else {
 		plan.wait(observed.Resource.Poll)
 		plan.AddFinalizer = !observed.HasFinalizer
-		for _, target := range observed.Targets {
-			planTarget(observed, plan, target)
-		}
+	}
+	for _, target := range observed.Targets {
+		planTarget(observed, plan, target)
 	}
 	for _, key := range observed.surplus() {
 		switch {
@@ -112,7 +112,9 @@ func NewPlan(observed *Observed) *Plan {
 // planTarget decides what the Work of one cluster needs.
 func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	if _, held := observed.Holders[target.Cluster]; held {
-		plan.wait(observed.ConflictPoll)
+		if observed.Resource.Problem == nil {
+			plan.wait(observed.ConflictPoll)
+		}
 		return
 	}
 	cluster, rendering := observed.Clusters[target.Cluster], observed.Resource.On(target.Cluster)
@@ -122,20 +124,26 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		return
 	}
 	work := observed.Work(target.Cluster)
-	if denial, denied := observed.Denials[target.Cluster]; denied {
+	denial, denied := observed.Denials[target.Cluster]
+	switch {
+	case observed.Resource.Problem != nil:
+		planStanding(observed, plan, target, work)
+	case denied:
 		plan.wait(denial.Wait)
-		planDenied(observed, plan, target, work)
-		return
-	}
-	if rendering.Reason != "" {
+		if work != nil && work.DeletionTimestamp != nil {
+			planEnd(observed, plan, target.Cluster, work)
+		}
+		planStanding(observed, plan, target, work)
+	case rendering.Reason != "":
 		// What the cluster has stays until this is fixed.
 		if !rendering.Retry.IsZero() {
 			plan.wait(max(rendering.Retry.Sub(observed.Now), time.Millisecond))
 		}
-		return
+		planStanding(observed, plan, target, work)
+	default:
+		target.Overrides = rendering.Overrides
+		planWork(observed, plan, target, rendering, work)
 	}
-	target.Overrides = rendering.Overrides
-	planWork(observed, plan, target, rendering, work)
 }
 
 // write adds a write, unless the API server has just refused the same write.

@@ -79,8 +79,12 @@ func (w *Write) String() string {
 		verb = "reset and nudge"
 	case w.Reset && w.Update:
 		verb = "reset and update"
+	case w.Reset && w.Terms:
+		verb = "reset and set the terms on"
 	case w.Reset:
 		verb = "reset"
+	case w.Terms:
+		verb = "set the terms on"
 	case w.Nudge:
 		verb = "nudge"
 	case w.Superseded:

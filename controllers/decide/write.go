@@ -40,6 +40,9 @@ type Write struct {
 	Reset bool
 	// Update writes metadata and spec.
 	Update bool
+	// Terms writes what the owner specifies, except the manifest, which stays as it is. It
+	// excludes Update and Nudge.
+	Terms bool
 	// Nudge changes the spec without changing its meaning, so that Karmada attempts
 	// the Work again. It excludes Update.
 	Nudge bool
@@ -82,50 +85,89 @@ func planWork(observed *Observed, plan *Plan, target render.Target, rendering Re
 		if write, needed := planWrite(observed, target, rendering, work); needed {
 			plan.write(observed, write)
 		}
-		plan.wait(refusalSettles(observed.Now, work))
-		plan.wait(healthSettles(observed, work))
-		if due, retried := retryIn(observed, target, work); retried {
-			plan.wait(due)
-		}
-		if due, ignored := ignoredIn(observed, target, work); ignored {
-			plan.wait(due)
-		}
-		plan.wait(answerIn(observed, target, work))
+		planWaits(observed, plan, target, work)
 	}
+}
+
+// planWaits plans when to look again at a Work even if nothing that is watched changes.
+func planWaits(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
+	plan.wait(refusalSettles(observed.Now, work))
+	plan.wait(healthSettles(observed, work))
+	if due, retried := retryIn(observed, target, work); retried {
+		plan.wait(due)
+	}
+	if due, ignored := ignoredIn(observed, target, work); ignored {
+		plan.wait(due)
+	}
+	plan.wait(answerIn(observed, target, work))
 }
 
 // planWrite compares a live Work with what it should be.
 func planWrite(observed *Observed, target render.Target, rendering Rendering, work *workv1alpha1.Work) (Write, bool) {
 	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: confirmedRevision(work)}
 	proof, _ := EvidenceOf(work)
-	suspended := ptr.Deref(work.Spec.SuspendDispatching, false)
 	switch {
 	case render.Revision(work) != rendering.Revision, render.IsEdited(work):
 		// What somebody else has written is not what the conditions are about, even if it
 		// is right.
 		write.Reset = WantsReset(work)
 		write.Update, write.Why = true, RevisionDiffers
-	case Deviates(work, observed.Owner, target):
+	case deviates(work, observed.Owner, target):
 		// The conditions of the attempt that follows would make an unproven True look like
 		// a proven one.
 		write.Reset = isUnproven(proof)
 		write.Update, write.Why = true, TermsDiffer
+	default:
+		prove(observed, &write, proof)
+	}
+	return write, write.isNeeded()
+}
+
+// planStanding decides what the Work of a cluster needs that gets no new content for now.
+// What it has stays, and what needs no content is still done.
+func planStanding(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
+	if work == nil || work.DeletionTimestamp != nil || render.OwnerOf(work).UID != observed.Owner.UID {
+		return
+	}
+	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: confirmedRevision(work)}
+	proof, _ := EvidenceOf(work)
+	switch {
+	case deviatesInTerms(work, observed.Owner, target):
+		write.Reset = isUnproven(proof)
+		write.Terms, write.Why = true, TermsDiffer
+	case render.IsEdited(work):
+		// Only the content corrects it.
+	default:
+		prove(observed, &write, proof)
+	}
+	if write.isNeeded() {
+		plan.write(observed, write)
+	}
+	planWaits(observed, plan, target, work)
+}
+
+func (w *Write) isNeeded() bool { return w.Reset || w.Update || w.Terms || w.Nudge || w.Superseded }
+
+// prove decides what makes a Work that is right, and now proves this, prove what its cluster
+// runs.
+func prove(observed *Observed, write *Write, proof Evidence) {
+	work := write.Live
+	switch {
 	case proof == premature:
 		// The attempt at the current spec will come by itself, and proves itself
 		// once the True of another attempt is removed.
 		write.Reset, write.Why = true, StaleConfirmation
 	case isUnproven(proof):
-		wantProof(observed, &write, proof)
+		wantProof(observed, write, proof)
 	case proof == Confirmed && isSuperseding(work):
 		// If it is refused later, that has other causes.
 		write.Superseded, write.Why = true, NewLifeConfirmed
-	case suspended:
+	case ptr.Deref(work.Spec.SuspendDispatching, false):
 		// Nothing is attempted, whatever is written.
 	default:
-		write.Why, write.Notes = wantsNudge(observed, target, work, proof)
+		write.Why, write.Notes = wantsNudge(observed, write.Target, work, proof)
 		write.Nudge = write.Why != ""
 	}
-	return write, write.Reset || write.Update || write.Nudge || write.Superseded
 }
 
 // isUnproven reports whether Applied is True from an attempt that proves nothing.
@@ -175,12 +217,26 @@ func isSuperseding(work *workv1alpha1.Work) bool {
 	return supersedes
 }
 
-// Deviates reports whether anything but the manifest of a Work differs from what its
+// deviates reports whether anything but the manifest of a Work differs from what its
 // owner specifies.
-func Deviates(work *workv1alpha1.Work, owner render.Owner, target render.Target) bool {
+func deviates(work *workv1alpha1.Work, owner render.Owner, target render.Target) bool {
+	return deviatesInTerms(work, owner, target) || !render.IsClaimed(work, owner, target)
+}
+
+// deviatesInTerms reports the same of what does not depend on the manifest.
+func deviatesInTerms(work *workv1alpha1.Work, owner render.Owner, target render.Target) bool {
 	return ptr.Deref(work.Spec.SuspendDispatching, false) != target.Suspend ||
 		ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != target.Preserve ||
-		!render.IsClaimed(work, owner, target)
+		!render.IsOwned(work, owner)
+}
+
+// DiffersFrom reports whether a Work, as the API server returned it, is not what was to be
+// written.
+func (w *Write) DiffersFrom(work *workv1alpha1.Work, owner render.Owner) bool {
+	if w.Terms {
+		return deviatesInTerms(work, owner, w.Target)
+	}
+	return render.Revision(work) != w.Rendering.Revision || render.IsEdited(work) || deviates(work, owner, w.Target)
 }
 
 // contactRegained reports whether the cluster became Ready after the Work was last
@@ -250,21 +306,4 @@ func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
 		return 0
 	}
 	return remaining(now, applied.LastTransitionTime.Time, refusalGrace)
-}
-
-// planDenied decides what the Work of a cluster needs if nothing new may be
-// propagated to the cluster. What it has stays, and what needs no content is still
-// done.
-func planDenied(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
-	switch {
-	case work == nil:
-	case work.DeletionTimestamp != nil:
-		planEnd(observed, plan, target.Cluster, work)
-	case render.OwnerOf(work).UID == observed.Owner.UID:
-		standing := Rendering{Revision: render.Revision(work)}
-		target.Overrides = render.Overrides(work)
-		if write, needed := planWrite(observed, target, standing, work); needed && !write.Update {
-			plan.write(observed, write)
-		}
-	}
 }

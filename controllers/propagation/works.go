@@ -65,13 +65,34 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 	if write.Nudge {
 		return r.nudge(ctx, observed, live, write.AllNotes(), write.Why)
 	}
-	if write.Superseded {
+	switch {
+	case write.Superseded:
 		return r.superseded(ctx, observed, live, write.Why)
+	case write.Terms:
+		return r.setTerms(ctx, observed, write, live)
+	case write.Update:
+		return r.update(ctx, observed, write, manifest, live, sent)
 	}
-	if !write.Update {
-		return nil
+	return nil
+}
+
+// setTerms writes what the owner specifies into a Work whose manifest stays as it is.
+func (r *Reconciler) setTerms(ctx context.Context, observed *decide.Observed, write *decide.Write, live *workv1alpha1.Work) error {
+	patch, err := json.Marshal(render.Terms(live, observed.Owner, write.Target, write.Confirmed))
+	if err != nil {
+		return fmt.Errorf("encoding the terms of Work %s/%s: %w", live.Namespace, live.Name, err)
 	}
-	return r.update(ctx, observed, write, manifest, live, sent)
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
+	if err := r.Client.Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return r.unlessGone(err, "updating Work %s/%s", live.Namespace, live.Name)
+	}
+	if err := r.written(ctx, observed, "update", work, write.Why); err != nil {
+		return err
+	}
+	if write.DiffersFrom(work, observed.Owner) {
+		return decide.ErrChanged
+	}
+	return nil
 }
 
 // update writes a manifest into a Work. sent is the manifest that it replaces; nil
@@ -98,7 +119,7 @@ func (r *Reconciler) asWritten(ctx context.Context, observed *decide.Observed, o
 	if err := r.written(ctx, observed, operation, work, write.Why); err != nil {
 		return err
 	}
-	if render.Revision(work) != write.Rendering.Revision || render.IsEdited(work) || decide.Deviates(work, observed.Owner, write.Target) {
+	if write.DiffersFrom(work, observed.Owner) {
 		return decide.ErrChanged
 	}
 	return nil

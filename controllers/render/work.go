@@ -185,6 +185,50 @@ func Nudged(work *workv1alpha1.Work) *bool {
 	return nil
 }
 
+// Terms is a merge patch that brings a live Work to what its owner specifies apart from
+// the manifest, which stays as it is, as does what describes it. confirmed is the revision
+// that the cluster is known to run. live may be compact; it is not changed.
+func Terms(live *workv1alpha1.Work, owner Owner, target Target, confirmed string) map[string]any {
+	spec, annotations := map[string]any{}, map[string]any{}
+	if ptr.Deref(live.Spec.SuspendDispatching, false) != target.Suspend {
+		spec["suspendDispatching"] = target.Suspend
+	}
+	switch preserves := ptr.Deref(live.Spec.PreserveResourcesOnDeletion, false); {
+	case target.Preserve && !preserves:
+		spec["preserveResourcesOnDeletion"] = true
+	case preserves && !target.Preserve:
+		spec["preserveResourcesOnDeletion"] = nil
+	}
+	for key, value := range ownerAnnotations(owner) {
+		annotations[key] = value
+	}
+	if confirmed != "" {
+		annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = confirmed
+	}
+	if len(spec) > 0 {
+		// Karmada attempts the Work again because of the new spec.
+		annotations[propagationv1alpha1.AttemptsAnnotation] = nil
+		if target.ReadySince != "" {
+			annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = target.ReadySince
+		}
+	}
+	return map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": live.ResourceVersion, "annotations": annotations, "finalizers": withFinalizer(live.Finalizers),
+			"labels": map[string]any{propagationv1alpha1.OwnerUIDLabel: string(owner.UID)},
+		},
+		"spec": spec,
+	}
+}
+
+// withFinalizer returns finalizers with that of Karmada's execution controller.
+func withFinalizer(finalizers []string) []string {
+	if slices.Contains(finalizers, util.ExecutionControllerFinalizer) {
+		return finalizers
+	}
+	return append(slices.Clone(finalizers), util.ExecutionControllerFinalizer)
+}
+
 // Claim sets the metadata of a Work.
 func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
 	if work.Labels == nil {
@@ -196,27 +240,32 @@ func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
 	for _, key := range overrideRecords {
 		delete(work.Annotations, key)
 	}
-	maps.Copy(work.Annotations, claimAnnotations(owner, target))
+	maps.Copy(work.Annotations, ownerAnnotations(owner))
+	work.Annotations[workv1alpha2.ResourceConflictResolutionAnnotation] = resolutionValue(target.ConflictResolution)
 	maps.Copy(work.Annotations, target.Overrides)
 	if target.ReadySince != "" {
 		work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = target.ReadySince
 	}
 	work.Labels[propagationv1alpha1.OwnerUIDLabel] = string(owner.UID)
-	if !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) {
-		work.Finalizers = append(work.Finalizers, util.ExecutionControllerFinalizer)
-	}
+	work.Finalizers = withFinalizer(work.Finalizers)
 }
 
 // IsClaimed reports whether the metadata of a Work is what Claim would set. The time
 // since which the cluster is Ready does not count, because it changes by itself.
 func IsClaimed(work *workv1alpha1.Work, owner Owner, target Target) bool {
-	for key, value := range claimAnnotations(owner, target) {
-		if work.Annotations[key] != value {
+	for _, key := range overrideRecords {
+		if work.Annotations[key] != target.Overrides[key] {
 			return false
 		}
 	}
-	for _, key := range overrideRecords {
-		if work.Annotations[key] != target.Overrides[key] {
+	return work.Annotations[workv1alpha2.ResourceConflictResolutionAnnotation] == resolutionValue(target.ConflictResolution) && IsOwned(work, owner)
+}
+
+// IsOwned reports whether a Work has the marks of its owner. Unlike the rest of what Claim
+// sets, they do not depend on the manifest.
+func IsOwned(work *workv1alpha1.Work, owner Owner) bool {
+	for key, value := range ownerAnnotations(owner) {
+		if work.Annotations[key] != value {
 			return false
 		}
 	}
@@ -240,11 +289,10 @@ func Overrides(work metav1.Object) map[string]string {
 	return found
 }
 
-func claimAnnotations(owner Owner, target Target) map[string]string {
+func ownerAnnotations(owner Owner) map[string]string {
 	annotations := map[string]string{
-		workv1alpha2.ResourceConflictResolutionAnnotation: resolutionValue(target.ConflictResolution),
-		propagationv1alpha1.OwnerKindAnnotation:           owner.Kind,
-		propagationv1alpha1.OwnerNameAnnotation:           owner.Name,
+		propagationv1alpha1.OwnerKindAnnotation: owner.Kind,
+		propagationv1alpha1.OwnerNameAnnotation: owner.Name,
 	}
 	if owner.Namespace != "" {
 		annotations[propagationv1alpha1.OwnerNamespaceAnnotation] = owner.Namespace

@@ -24,7 +24,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
@@ -69,4 +71,44 @@ func TestResourceComesAndGoes(t *testing.T) {
 	p.Says(propagationv1alpha1.ReasonResourceNotFound, missing)
 	p.IsDeleted()
 	ns.ComeToLack(settings, members...)
+}
+
+// Somebody suspends a cluster for maintenance while the resource is missing. Karmada then
+// leaves alone what the cluster runs, until the suspension ends. The other cluster is not
+// affected.
+func TestSuspendedWhileTheResourceIsMissing(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	settings := testbed.ConfigMap("settings", "as it should be")
+	ns.Has(settings)
+	p := ns.Propagates("settings", settings).To(member1, member2)
+	p.BecomesReady()
+	kept := settings.DeepCopy()
+	ns.Loses(settings)
+	p.IsBecause(propagationv1alpha1.ReasonResourceNotFound)
+
+	p.Changes(func(object *DirectPropagation) {
+		object.Spec.Suspension.DispatchingOnClusters.ClusterNames = []string{member2.Name}
+	})
+	p.RowSays(member2.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonSuspended, "the cluster runs the current revision; changes are held back while propagation is suspended")
+	p.RowSays(member1.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
+	work, err := ns.Work(ns.Ctx, kept, member2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ptr.Deref(work.Spec.SuspendDispatching, false) {
+		t.Error("the row says that changes are held back, and the Work is not suspended")
+	}
+	edited := kept.DeepCopy()
+	testbed.Saying("edited during the maintenance")(edited)
+	if err := testbed.Change(ns.Ctx, member2.Client, kept.DeepCopy(), testbed.Saying("edited during the maintenance")); err != nil {
+		t.Fatal(err)
+	}
+	tampersOnMember(ns, member1, kept.DeepCopy(), func(settings *corev1.ConfigMap) { settings.Data = nil })
+	ns.Throughout(5*time.Second, "the suspended cluster is left alone", func(ctx context.Context) error { return testbed.Run(ctx, edited, member2) })
+
+	p.Changes(func(object *DirectPropagation) { object.Spec.Suspension = propagationv1alpha1.Suspension{} })
+	ns.ComeToRun(kept, members...)
+	p.RowSays(member2.Name, metav1.ConditionTrue, propagationv1alpha1.ReasonApplied, "")
+	p.IsBecause(propagationv1alpha1.ReasonResourceNotFound)
 }

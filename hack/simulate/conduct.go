@@ -17,6 +17,7 @@ limitations under the License.
 package simulate
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -140,7 +141,9 @@ func (t *truth) checkResumed(write apiserver.Write) {
 		return
 	}
 	before, after := into(write.Before, &workv1alpha1.Work{}), into(write.After, &workv1alpha1.Work{})
-	if util.IsWorkSuspendDispatching(before) && !util.IsWorkSuspendDispatching(after) {
+	// A patch that brings a Work to what users want also says who owns it.
+	meant := bytes.Contains(write.Body, []byte(propagationv1alpha1.OwnerUIDLabel))
+	if util.IsWorkSuspendDispatching(before) && !util.IsWorkSuspendDispatching(after) && !meant {
 		t.violated("a suspension ends", "the controller asks for another attempt at Work %s, which is suspended", nameOf(after))
 	}
 }
@@ -210,10 +213,13 @@ func (w *World) hasFollowers(ctx context.Context) error {
 		}
 		should, asked := w.asksOfFollower(held)
 		resource := w.truth.desired.latest(held.where.key)
-		if !asked || resource == nil || isClaimed(resource) || w.isUnreadable(held.where.key) {
+		if !asked || isClaimed(resource) {
 			continue
 		}
 		is := terms{resolutionOf(held.work) == "overwrite", ptr.Deref(held.work.Spec.SuspendDispatching, false), ptr.Deref(held.work.Spec.PreserveResourcesOnDeletion, false)}
+		if resource == nil || w.isUnreadable(held.where.key) {
+			is.overwrite = should.overwrite // the content stays as it is
+		}
 		if is != should {
 			return violated("a wrong dependency", "Work %s of a dependency has the terms %+v, not %+v", nameOf(held.work), is, should)
 		}

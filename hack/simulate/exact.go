@@ -48,6 +48,9 @@ func (w *World) isExact(ctx context.Context, object cached.Object) error {
 			return err
 		}
 	}
+	if err := w.hasTerms(ctx, object); err != nil {
+		return err
+	}
 	return w.hasWorks(ctx, object)
 }
 
@@ -252,6 +255,40 @@ func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 	return nil
 }
 
+// hasTerms checks what needs no content in the Works of an object: it is right even if
+// nothing new can be propagated.
+func (w *World) hasTerms(ctx context.Context, object cached.Object) error {
+	key := keyOfResource(object)
+	for _, target := range w.truth.desired.targets(object) {
+		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]
+		if held == nil || held.work.DeletionTimestamp != nil || !isOurs(held.work) || held.work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()) || !w.mayHaveWork(ctx, target.Name) {
+			continue
+		}
+		if why := differsInTerms(object, target.Name, held.work); why != "" {
+			return violated("wrong terms", "the Work of %s for %s: %s", titleOf(object), target.Name, why)
+		}
+	}
+	return nil
+}
+
+// differsInTerms returns how a Work differs from what it should be, whatever its content is;
+// empty if it does not.
+func differsInTerms(object cached.Object, cluster string, work *workv1alpha1.Work) string {
+	owner := types.NamespacedName{Namespace: work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation], Name: work.Annotations[propagationv1alpha1.OwnerNameAnnotation]}
+	suspended := isSuspended(object.GetSpec(), cluster)
+	switch {
+	case owner != nameOf(object):
+		return fmt.Sprintf("it names %s as its owner", owner)
+	case !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer):
+		return "it lacks the finalizer of Karmada"
+	case ptr.Deref(work.Spec.SuspendDispatching, false) != suspended:
+		return fmt.Sprintf("suspended: %t", !suspended)
+	case ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != preserves(object):
+		return fmt.Sprintf("preserves: %t", !preserves(object))
+	}
+	return ""
+}
+
 // isNameless reports whether a Work of an object does not name it anymore.
 func (w *World) isNameless(object cached.Object, cluster string) bool {
 	key := keyOfResource(object)
@@ -280,20 +317,13 @@ func (w *World) mayGet(object cached.Object, cluster string) bool {
 // differs returns how a Work differs from what it should be; empty if it does not.
 func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetCluster, held *holding, resource *unstructured.Unstructured) string {
 	work, manifest, spec := held.work, manifestOf(held.work), object.GetSpec()
-	owner := types.NamespacedName{Namespace: work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation], Name: work.Annotations[propagationv1alpha1.OwnerNameAnnotation]}
 	wanted := map[bool]string{true: "overwrite", false: "abort"}[spec.ConflictResolution == propagationv1alpha1.ConflictOverwrite]
-	resolution := resolutionOf(held.work)
+	resolution, terms := resolutionOf(held.work), differsInTerms(object, target.Name, work)
 	switch {
 	case work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()):
 		return "it is marked as that of another owner"
-	case owner != nameOf(object):
-		return fmt.Sprintf("it names %s as its owner", owner)
-	case !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer):
-		return "it lacks the finalizer of Karmada"
-	case ptr.Deref(work.Spec.SuspendDispatching, false) != isSuspended(spec, target.Name):
-		return fmt.Sprintf("suspended: %t", !isSuspended(spec, target.Name))
-	case ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != preserves(object):
-		return fmt.Sprintf("preserves: %t", !preserves(object))
+	case terms != "":
+		return terms
 	case resolution != wanted:
 		return fmt.Sprintf("conflicts are resolved by %q, not %q", resolution, wanted)
 	case w.ignoresRequest(object, target, work):

@@ -84,6 +84,8 @@ type Write struct {
 	Before *unstructured.Unstructured
 	// After is nil if the object no longer exists. It must not be changed.
 	After *unstructured.Unstructured
+	// Body is what the client sent. It must not be changed.
+	Body []byte
 }
 
 // Options configure a Server. The zero value serves BuiltinKinds.

@@ -60,7 +60,7 @@ func (s *Server) happened(r *request, changed change) {
 	for _, stream := range r.resource.streams {
 		stream.show(changed)
 	}
-	wrote := Write{Request: r.Request, ResourceVersion: changed.version, At: s.now()}
+	wrote := Write{Request: r.Request, Body: r.body, ResourceVersion: changed.version, At: s.now()}
 	wrote.Namespace, wrote.Name = changed.key.Namespace, changed.key.Name
 	if changed.before != nil {
 		wrote.Before = changed.before.object
@@ -89,7 +89,7 @@ func (s *Server) admitWrite(r *request, before *revision, object *unstructured.U
 
 // proposed is a write that has not taken effect.
 func (s *Server) proposed(r *request, before *revision, object *unstructured.Unstructured) Write {
-	proposal := Write{Request: r.Request, At: s.now(), After: object}
+	proposal := Write{Request: r.Request, At: s.now(), After: object, Body: r.body}
 	if before != nil {
 		proposal.Before = before.object
 	}

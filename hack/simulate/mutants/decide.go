@@ -232,22 +232,28 @@ var inPlans = []Mutant{
 	{
 		Name:  "only a new revision changes an existing Work",
 		Why:   "suspending, preserving and lost labels have no effect",
-		Edits: one("decide/write.go", "planWrite", `case Deviates(work, observed.Owner, target):`, `case false:`),
+		Edits: one("decide/write.go", "planWrite", `case deviates(work, observed.Owner, target):`, `case false:`),
+	},
+	{
+		Name:  "suspending has no effect while the resource is missing or cannot be read",
+		Theme: "vanishing",
+		Edits: one("decide/plan.go", "planTarget", `case observed.Resource.Problem != nil:
+		planStanding(observed, plan, target, work)`, `case observed.Resource.Problem != nil:`),
 	},
 	{
 		Name:  "a True of an older attempt is never resolved",
 		Theme: "races",
-		Edits: one("decide/write.go", "planWrite", `case proof == premature:`, `case false:`),
+		Edits: one("decide/write.go", "prove", `case proof == premature:`, `case false:`),
 	},
 	{
 		Name:  "a True of an unknown attempt is never resolved",
 		Theme: "races",
-		Edits: one("decide/write.go", "planWrite", `case isUnproven(proof):`, `case false:`),
+		Edits: one("decide/write.go", "prove", `case isUnproven(proof):`, `case false:`),
 	},
 	{
 		Name:  "a nudge ends a suspension",
 		Theme: "outages",
-		Edits: one("decide/write.go", "planWrite", `case suspended:`, `case suspended && false:`),
+		Edits: one("decide/write.go", "prove", `case ptr.Deref(work.Spec.SuspendDispatching, false):`, `case false:`),
 	},
 	{
 		Name:  "an unproven True ends a suspension",
@@ -264,7 +270,7 @@ var inPlans = []Mutant{
 	{
 		Name:  "suspending does not reach an existing Work",
 		Theme: "dependencies",
-		Edits: one("decide/write.go", "Deviates",
+		Edits: one("decide/write.go", "deviatesInTerms",
 			`ptr.Deref(work.Spec.SuspendDispatching, false) != target.Suspend ||`, `false ||`),
 	},
 	{

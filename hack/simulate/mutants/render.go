@@ -49,15 +49,15 @@ var inRender = []Mutant{
 		Name: "a Work loses Karmada's finalizer",
 		Why:  "Karmada does not notice that it is deleted, and the object stays",
 		Edits: []Edit{
-			{"render/work.go", "Claim", `if !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer) {`, `if false {`},
-			{"render/work.go", "IsClaimed", ` &&
+			{"render/work.go", "withFinalizer", `if slices.Contains(finalizers, util.ExecutionControllerFinalizer) {`, `if true {`},
+			{"render/work.go", "IsOwned", ` &&
 		slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer)`, ``},
 		},
 	},
 	{
 		Name:  "a Work keeps the owner that an earlier object with the same name was",
 		Theme: "vanishing",
-		Edits: one("render/work.go", "IsClaimed",
+		Edits: one("render/work.go", "IsOwned",
 			`work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(owner.UID)`, `work.Name != ""`),
 	},
 	{

@@ -1,0 +1,136 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+)
+
+// barriers keep new content from a cluster.
+var barriers = map[string]sceneOption{
+	"the resource is missing":   problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotFound}),
+	"its kind is gone":          problem(Problem{Reason: propagationv1alpha1.ReasonResourceKindNotFound, Stalled: true}),
+	"it cannot be read":         problem(Problem{Reason: propagationv1alpha1.ReasonResourceReadFailed, Err: errors.New("slow")}),
+	"it must not be propagated": problem(Problem{Reason: propagationv1alpha1.ReasonResourceNotPropagatable, Stalled: true}),
+	"the account is denied": func(o *Observed) {
+		o.Denials = map[string]Denial{"member1": {Reason: propagationv1alpha1.ReasonForbidden}}
+	},
+	"its overrides fail": func(o *Observed) {
+		o.Resource.Renderings = map[string]*Rendering{"member1": {Reason: propagationv1alpha1.ReasonOverrideFailed}}
+	},
+}
+
+// TestWhatNeedsNoContentIsDone: while a cluster gets no new content, for whatever reason,
+// suspension, preservation and the marks of the owner still reach its Work, and Karmada is
+// still asked to attempt it. Its content stays.
+func TestWhatNeedsNoContentIsDone(t *testing.T) {
+	const setTerms = "set the terms on member1"
+	foreign := func(work *workv1alpha1.Work) { work.Labels[propagationv1alpha1.OwnerUIDLabel] = "theirs" }
+	unmarked := func(work *workv1alpha1.Work) { delete(work.Annotations, propagationv1alpha1.OwnerNameAnnotation) }
+	unguarded := func(work *workv1alpha1.Work) { work.Finalizers = nil }
+	overwriting := func(o *Observed) { o.Spec.ConflictResolution = propagationv1alpha1.ConflictOverwrite }
+	for name, tc := range map[string]struct {
+		options []sceneOption
+		want    []string
+	}{
+		"all is right":                      {[]sceneOption{on("member1", isConfirmed)}, nil},
+		"no Work":                           {[]sceneOption{suspended}, nil},
+		"suspension begins":                 {[]sceneOption{suspended, on("member1", isConfirmed)}, []string{setTerms}},
+		"suspension ends":                   {[]sceneOption{on("member1", isConfirmed, isSuspended)}, []string{setTerms}},
+		"preservation begins":               {[]sceneOption{preserving, on("member1", isConfirmed)}, []string{setTerms}},
+		"preservation ends":                 {[]sceneOption{on("member1", isConfirmed, preserve)}, []string{setTerms}},
+		"the name of the owner was removed": {[]sceneOption{on("member1", isConfirmed, unmarked)}, []string{setTerms}},
+		"Karmada's finalizer was removed":   {[]sceneOption{on("member1", isConfirmed, unguarded)}, []string{setTerms}},
+		"another conflict resolution":       {[]sceneOption{overwriting, on("member1", isConfirmed)}, nil},
+		"an older revision, suspended":      {[]sceneOption{suspended, on("member1", revision(older))}, []string{setTerms}},
+		"edited":                            {[]sceneOption{on("member1", isConfirmed, wrote(older))}, nil},
+		"edited, suspended":                 {[]sceneOption{suspended, on("member1", isConfirmed, wrote(older))}, []string{setTerms}},
+		"of somebody else":                  {[]sceneOption{suspended, on("member1", isConfirmed, foreign)}, nil},
+		"being deleted":                     {[]sceneOption{suspended, on("member1", isConfirmed, terminating(now))}, nil},
+		"cluster terminating":               {[]sceneOption{suspended, on("member1"), cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})}, nil},
+		"no contact, suspended":             {[]sceneOption{suspended, on("member1", isConfirmed), cluster("member1", lost)}, []string{setTerms}},
+		"contact regained":                  {[]sceneOption{on("member1"), cluster("member1", regained)}, []string{"nudge member1"}},
+		"contact regained, edited":          {[]sceneOption{on("member1", wrote(older)), cluster("member1", regained)}, nil},
+		"reset, and then nothing written":   {[]sceneOption{on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))}, []string{"nudge member1"}},
+		"a True of an older attempt":        {[]sceneOption{on("member1", conditions(applied))}, []string{"reset member1"}},
+		"a True of an unknown attempt":      {[]sceneOption{on("member1", conditions(applied, dispatched))}, []string{"reset and nudge member1"}},
+		"such a True, suspension begins":    {[]sceneOption{suspended, on("member1", conditions(applied, dispatched))}, []string{"reset and " + setTerms}},
+		"such a True, suspension ends":      {[]sceneOption{on("member1", isSuspended, isUnanswered)}, []string{"reset and " + setTerms}},
+	} {
+		for cause, option := range barriers {
+			t.Run(cause+", "+name, func(t *testing.T) {
+				plan := NewPlan(scene(one, append([]sceneOption{option}, tc.options...)...))
+				if diff := cmp.Diff(tc.want, steps(plan)); diff != "" {
+					t.Errorf("NewPlan() (-want +got):\n%s", diff)
+				}
+				if plan.NeedsManifest() {
+					t.Error("the plan needs the content")
+				}
+			})
+		}
+	}
+}
+
+// TestTermsKeepWhatIsProven: terms that are written without content are as good as those
+// that are written with it, and do not change what the Work proves.
+func TestTermsKeepWhatIsProven(t *testing.T) {
+	for name, change := range map[string]func(*workv1alpha1.Work){
+		"confirmed": isConfirmed, "refused": isRefused, "premature": conditions(applied), "pending": func(*workv1alpha1.Work) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			work := liveWork(scene(one), "member1", "web", change)
+			before, _ := EvidenceOf(work)
+			known := confirmedRevision(work)
+			target := render.Target{Cluster: "member1", Suspend: true, Preserve: true, ReadySince: since}
+			patched := patchedWith(work, render.Terms(work, owner, target, known))
+			if after, _ := EvidenceOf(patched); after != before || confirmedRevision(patched) != known {
+				t.Errorf("%s with %q before, %s with %q after", before, known, after, confirmedRevision(patched))
+			}
+			if deviates(patched, owner, target) || render.Revision(patched) != render.Revision(work) {
+				t.Errorf("the terms are not set: %+v", patched)
+			}
+			if back := patchedWith(patched, render.Terms(patched, owner, render.Target{Cluster: "member1"}, known)); deviates(back, owner, render.Target{Cluster: "member1"}) {
+				t.Errorf("the terms are not taken back: %+v", back)
+			}
+		})
+	}
+}
+
+// patchedWith applies a merge patch to a compact Work, whose manifest is not JSON and stays
+// as it is. It panics if that cannot be done.
+func patchedWith(work *workv1alpha1.Work, patch map[string]any) *workv1alpha1.Work {
+	plain, patched := work.DeepCopy(), &workv1alpha1.Work{}
+	plain.Spec.Workload.Manifests = nil
+	document, err := json.Marshal(plain)
+	change, unclear := json.Marshal(patch)
+	merged, unfit := jsonpatch.MergePatch(document, change)
+	if err := errors.Join(err, unclear, unfit, json.Unmarshal(merged, patched)); err != nil {
+		panic(err)
+	}
+	patched.Spec.Workload.Manifests = work.Spec.Workload.Manifests
+	return patched
+}
