@@ -38,6 +38,50 @@ type operation struct {
 	name  string
 	from  wish
 	steps []func(*wish)
+	does  effect
+}
+
+// effect is what an operation does that may come too late, or too early, for another one.
+type effect int
+
+const (
+	// sends: the clusters get something new, because the spec changes.
+	sends effect = iota + 1
+	// feeds: the clusters get something new, because something else changes, which the
+	// controller watches separately.
+	feeds
+	// holds: the clusters get nothing new anymore.
+	holds
+	// withdraws: a cluster loses what it has.
+	withdraws
+	// keeps: a cluster keeps what it loses from now on.
+	keeps
+)
+
+// races reports whether the end of two operations, one immediately after the other, depends
+// on how much of the first the controller has seen before the second, or in which order it
+// sees them. Users who care wait in between.
+func (o operation) races(next operation) bool {
+	switch next.does {
+	case holds:
+		return o.does == sends || o.does == feeds
+	case feeds:
+		return o.does == holds
+	case keeps:
+		return o.does == withdraws
+	}
+	return false
+}
+
+// that says what an operation does.
+func (o operation) that(does effect) operation {
+	o.does = does
+	return o
+}
+
+// then returns both operations, one after the other.
+func (o operation) then(next operation) operation {
+	return operation{name: o.name + ", " + next.name, from: o.from, steps: slices.Concat(o.steps, next.steps)}
 }
 
 // operations are all that users can do with the API.
@@ -46,44 +90,44 @@ func operations() []operation {
 	settings := wish{kind: configMaps, says: "version 1", spec: specTo(targets...)}
 	web := wish{kind: deployments, says: "version 1", spec: specTo(targets...)}
 	one := func(name string, from wish, step func(*wish)) operation {
-		return operation{name, from, []func(*wish){step}}
+		return operation{name: name, from: from, steps: []func(*wish){step}}
 	}
 	tuned := func(name string, from wish, tune func(*propagationv1alpha1.PropagationSpec)) operation {
 		return one(name, from, tunes(tune))
 	}
 	return []operation{
-		one("create", nothing, func(w *wish) { w.says, w.spec = "version 1", specTo(targets...) }),
-		one("change the resource", settings, func(w *wish) { w.says += "+" }),
-		one("label the resource", settings, func(w *wish) { w.labels = map[string]string{"tier": "gold"} }),
-		tuned("add a cluster", settings.with(specTo(member1)), clustersAre(targets...)),
-		tuned("remove the push cluster", settings, clustersAre(member2)),
-		tuned("remove the pull cluster", settings, clustersAre(member1)),
+		one("create", nothing, func(w *wish) { w.says, w.spec = "version 1", specTo(targets...) }).that(sends),
+		one("change the resource", settings, func(w *wish) { w.says += "+" }).that(feeds),
+		one("label the resource", settings, func(w *wish) { w.labels = map[string]string{"tier": "gold"} }).that(feeds),
+		tuned("add a cluster", settings.with(specTo(member1)), clustersAre(targets...)).that(sends),
+		tuned("remove the push cluster", settings, clustersAre(member2)).that(withdraws),
+		tuned("remove the pull cluster", settings, clustersAre(member1)).that(withdraws),
 		tuned("select by labels", settings, func(spec *propagationv1alpha1.PropagationSpec) {
 			spec.Clusters, spec.ClusterSelector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{crashLabel: "here"}}
 		}),
 		one("delete", settings, func(w *wish) { w.spec = nil }),
-		tuned("preserve", settings, preserves),
+		tuned("preserve", settings, preserves).that(keeps),
 		one("delete and preserve", settings.with(tunedSpec(preserves)), func(w *wish) { w.spec = nil }),
-		tuned("override on one cluster", settings, overrides),
+		tuned("override on one cluster", settings, overrides).that(sends),
 		tuned("suspend", settings, func(spec *propagationv1alpha1.PropagationSpec) {
 			spec.Suspension = propagationv1alpha1.Suspension{Dispatching: ptr.To(true)}
-		}),
+		}).that(holds),
 		tuned("suspend on one cluster", settings, func(spec *propagationv1alpha1.PropagationSpec) {
 			spec.Suspension = propagationv1alpha1.Suspension{DispatchingOnClusters: propagationv1alpha1.SuspendClusters{ClusterNames: []string{member2.Name}}}
-		}),
+		}).that(holds),
 		tuned("overwrite", settings, func(spec *propagationv1alpha1.PropagationSpec) {
 			spec.ConflictResolution = propagationv1alpha1.ConflictOverwrite
-		}),
-		tuned("act for an account without permission", settings, func(spec *propagationv1alpha1.PropagationSpec) { spec.ServiceAccountName = "nobody" }),
-		one("delete the resource", settings, func(w *wish) { w.says = "" }),
-		one("create the resource again", settings, func(w *wish) { w.by = recreates }),
-		one("edit a Work", settings, func(w *wish) { w.by = editsWork }),
-		one("delete a Work", settings, func(w *wish) { w.by = deletesWork }),
-		tuned("set replicas on one cluster", web, setsReplicas),
-		tuned("propagate dependencies", web, dependencies),
+		}).that(sends),
+		tuned("act for an account without permission", settings, func(spec *propagationv1alpha1.PropagationSpec) { spec.ServiceAccountName = "nobody" }).that(holds),
+		one("delete the resource", settings, func(w *wish) { w.says = "" }).that(holds),
+		one("create the resource again", settings, func(w *wish) { w.by = recreates }).that(feeds),
+		one("edit a Work", settings, func(w *wish) { w.by = editsWork }).that(feeds),
+		one("delete a Work", settings, func(w *wish) { w.by = deletesWork }).that(feeds),
+		tuned("set replicas on one cluster", web, setsReplicas).that(sends),
+		tuned("propagate dependencies", web, dependencies).that(sends),
 		one("stop propagating dependencies", web.with(tunedSpec(dependencies)), tunes(func(spec *propagationv1alpha1.PropagationSpec) { spec.PropagateDeps = nil })),
 		tuned("do not aggregate the status", web, func(spec *propagationv1alpha1.PropagationSpec) { spec.AggregateStatus = ptr.To(false) }),
-		one("change the workload", web, func(w *wish) { w.says += "+" }),
+		one("change the workload", web, func(w *wish) { w.says += "+" }).that(feeds),
 	}
 }
 

@@ -76,7 +76,8 @@ func (c *crashing) snapshot(ctx context.Context, w wish) (string, error) {
 	return leveled(text.String(), w.name), nil
 }
 
-// describe writes what there is, without the fields that no two runs have in common.
+// describe writes what there is, without the fields that no two runs have in common, and
+// without what only tells how it came to be.
 func describe(ctx context.Context, text *strings.Builder, name string, where client.Client, object client.Object) error {
 	object, _ = object.DeepCopyObject().(client.Object)
 	err := where.Get(ctx, client.ObjectKeyFromObject(object), object)
@@ -87,13 +88,19 @@ func describe(ctx context.Context, text *strings.Builder, name string, where cli
 	if err != nil {
 		return err
 	}
+	work, isWork := object.(*workv1alpha1.Work)
+	if isWork {
+		withoutHistory(work)
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err
 	}
-	if _, ok := object.(*workv1alpha1.Work); ok {
-		// A crash may cost one more write.
-		delete(content["metadata"].(map[string]any), "generation") //nolint:forcetypeassert // each object has metadata
+	switch {
+	case isWork:
+		withoutChangesIn(content)
+	case where != karmada:
+		withoutChanges(mapIn(content, "metadata"), mapIn(content, "status"))
 	}
 	strip(content)
 	plain, err := json.MarshalIndent(content, "", "  ")
