@@ -236,7 +236,7 @@ var inPlans = []Mutant{
 	},
 	{
 		Name:  "suspending has no effect while the resource is missing or cannot be read",
-		Theme: "vanishing",
+		Theme: "watches",
 		Edits: one("decide/plan.go", "planTarget", `case observed.Resource.Problem != nil:
 		planStanding(observed, plan, target, work)`, `case observed.Resource.Problem != nil:`),
 	},
