@@ -73,12 +73,15 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 		return row(name, metav1.ConditionFalse, rendering.Reason, rendering.Message)
 	case result.Failures[name] != nil:
 		return row(name, unknownUnlessNew(work), propagationv1alpha1.ReasonWriteFailed, result.Failures[name].Error())
-	case work == nil && restores(observed, name) > 0:
+	case work == nil && restores(observed, name) > 0 && observed.Resource.Problem == nil:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
 	case work == nil:
 		return absentRow(observed, cluster, name)
 	case observed.holdsAnother(work):
 		return anotherRow(observed, cluster, name, work)
+	case work.DeletionTimestamp != nil && observed.Resource.Problem != nil:
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying,
+			"the Work is being deleted; it is written again only when the resource can be propagated again")
 	case wasReplaced(work):
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying,
 			"the cluster has the object of the deleted resource and cannot change it into the new one; it is deleted there and created anew")
