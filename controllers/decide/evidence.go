@@ -234,6 +234,12 @@ func healthOf(observed *Observed, work *workv1alpha1.Work) propagationv1alpha1.H
 	}
 	switch status.Health {
 	case workv1alpha1.ResourceHealthy:
+		// Karmada calls a Deployment healthy if it has as many updated replicas as it
+		// wants, and as many available ones. With one replica, the only available one may
+		// be an old one that waits for a new one which never becomes available.
+		if render.UnavailableReplicas(status) > 0 {
+			return propagationv1alpha1.HealthUnhealthy
+		}
 		return propagationv1alpha1.HealthHealthy
 	case workv1alpha1.ResourceUnhealthy:
 		return propagationv1alpha1.HealthUnhealthy

@@ -350,38 +350,3 @@ func TestNudged(t *testing.T) {
 		}
 	}
 }
-
-// TestCrashBetweenResetAndUpdate: a confirmation was reset for content that is no
-// longer desired when the controller is back.
-func TestCrashBetweenResetAndUpdate(t *testing.T) {
-	world := newWorld()
-	if err := world.settle(); err != nil {
-		t.Fatal(err)
-	}
-	world.content = 1
-	world.our.decide(world)
-	world.our.write(world)
-	world.our.crash(world)
-	world.content = 0
-	if err := world.settle(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestSecondResetHasItsTime: after a nudge on contact, a second reset is what the cluster
-// has yet to answer, and not the nudge.
-func TestSecondResetHasItsTime(t *testing.T) {
-	work := &workv1alpha1.Work{}
-	for _, at := range []time.Time{now.Add(-time.Hour), now.Add(-time.Minute)} {
-		work.Status.Conditions = append(work.Status.Conditions, applied)
-		work.Status.Conditions = ResetConditions(work, at)
-		if left := work.Status.Conditions; len(left) != 1 || !left[0].LastTransitionTime.Time.Equal(at) {
-			t.Fatalf("reset at %v: %+v", at, left)
-		}
-	}
-	work.Status.Conditions[0].ObservedGeneration--
-	observed := scene(one, on("member1", attempted(1, now.Add(-3*time.Minute)), conditions(work.Status.Conditions...)))
-	if plan := NewPlan(observed).Steps(); len(plan) > 0 {
-		t.Errorf("the plan is to %v", plan)
-	}
-}

@@ -103,12 +103,14 @@ const behind = "its controller has not acted on the current revision yet"
 // scaledReport is what Karmada keeps of the status of workloads with replicas.
 // A ReplicaSet reports no updated ones.
 type scaledReport struct {
-	Generation         int64               `json:"generation"`
-	ObservedGeneration int64               `json:"observedGeneration"`
-	Replicas           int64               `json:"replicas"`
-	UpdatedReplicas    int64               `json:"updatedReplicas"`
-	AvailableReplicas  int64               `json:"availableReplicas"`
-	Conditions         []reportedCondition `json:"conditions"`
+	Generation         int64 `json:"generation"`
+	ObservedGeneration int64 `json:"observedGeneration"`
+	Replicas           int64 `json:"replicas"`
+	UpdatedReplicas    int64 `json:"updatedReplicas"`
+	AvailableReplicas  int64 `json:"availableReplicas"`
+	// UnavailableReplicas is in the status of Deployments only.
+	UnavailableReplicas int64               `json:"unavailableReplicas"`
+	Conditions          []reportedCondition `json:"conditions"`
 }
 
 // reportedCondition is a condition of any API. It omits the times, whose format
@@ -137,10 +139,17 @@ func scaledAilment(raw []byte, wanted int64, known bool) string {
 		detail = fmt.Sprintf("%d of %d replicas updated, %d available", report.UpdatedReplicas, wanted, report.AvailableReplicas)
 	case report.AvailableReplicas < wanted:
 		detail = fmt.Sprintf("%d of %d replicas available", report.AvailableReplicas, wanted)
+	case report.UnavailableReplicas > 0:
+		detail = fmt.Sprintf("%d of %d replicas unavailable; an earlier one stays until the updated one is available", report.UnavailableReplicas, report.Replicas)
 	default:
 		return ""
 	}
-	for _, condition := range report.Conditions {
+	return detail + obstacles(report.Conditions)
+}
+
+// obstacles are what a workload says keeps it from having its replicas.
+func obstacles(conditions []reportedCondition) (detail string) {
+	for _, condition := range conditions {
 		if condition.Type == string(appsv1.DeploymentReplicaFailure) && condition.Status == metav1.ConditionTrue ||
 			condition.Type == string(appsv1.DeploymentProgressing) && condition.Status == metav1.ConditionFalse {
 			detail += "; " + joined(condition.Reason, condition.Message)

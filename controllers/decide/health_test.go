@@ -51,6 +51,7 @@ func TestAilmentsOfWorkloads(t *testing.T) {
 		"Deployment, no Pod can be created": {"apps", "Deployment", "3", `{"unavailableReplicas":3,"observedGeneration":1,"generation":1}`, "0 of 3 replicas available"},
 		"Deployment, some are ready":        {"apps", "Deployment", "3", `{"replicas":3,"updatedReplicas":3,"readyReplicas":2,"availableReplicas":1}`, "1 of 3 replicas available"},
 		"Deployment, update hangs":          {"apps", "Deployment", "3", `{"replicas":4,"updatedReplicas":1,"readyReplicas":3,"availableReplicas":3,"unavailableReplicas":1}`, "1 of 3 replicas updated, 3 available"},
+		"Deployment, update of one hangs":   {"apps", "Deployment", "1", `{"replicas":2,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"unavailableReplicas":1}`, "1 of 2 replicas unavailable; an earlier one stays until the updated one is available"},
 		"Deployment, update cannot begin":   {"apps", "Deployment", "3", `{"replicas":3,"readyReplicas":3,"availableReplicas":3}`, "0 of 3 replicas updated, 3 available"},
 		"Deployment, not observed":          {"apps", "Deployment", "3", `{"replicas":3,"updatedReplicas":3,"availableReplicas":3,"observedGeneration":1,"generation":2}`, behind},
 		"Deployment, scaled on the cluster": {"apps", "Deployment", "3", `{"replicas":7,"updatedReplicas":7,"availableReplicas":5}`, "5 of 7 replicas available"},

@@ -221,3 +221,21 @@ func (b *bench) restart() {
 	b.memories.of(web).forgetResource()
 	b.ledger = cached.NewLedger(b.Clock)
 }
+
+// Karmada calls a Deployment healthy that has one updated and one available replica, also if
+// the available one is an old one and the updated one never becomes available.
+func TestOldReplicaIsNotHealth(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	for _, work := range b.works(t) {
+		says(`{"generation":1,"replicas":2,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1,"unavailableReplicas":1}`)(&work)
+		if err := b.server.Status().Update(t.Context(), &work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.settle(t)
+	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonUnhealthy {
+		t.Errorf("row: %s", described(row))
+	}
+}

@@ -184,10 +184,18 @@ func MemberGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
 	return *reported.Generation, true
 }
 
+// UnavailableReplicas is the number of replicas of a Deployment that are not available; 0
+// for other kinds.
+func UnavailableReplicas(status *workv1alpha1.ManifestStatus) int64 {
+	return generations(status).UnavailableReplicas
+}
+
 // reportedGenerations are what Karmada adds to the status of workloads.
 type reportedGenerations struct {
 	Generation                 *int64 `json:"generation,omitempty"`
 	ResourceTemplateGeneration *int64 `json:"resourceTemplateGeneration,omitempty"`
+	// UnavailableReplicas is in the status of Deployments only.
+	UnavailableReplicas int64 `json:"unavailableReplicas,omitempty"`
 }
 
 // generations reads the generations in a status; none if it cannot be read.
