@@ -21,6 +21,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	applyv1alpha1 "github.com/karmada-direct/karmada-direct/apis/client/applyconfiguration/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/apis/client/clientset/versioned/fake"
@@ -56,5 +58,33 @@ func TestFakeClientset(t *testing.T) {
 	}
 	if got := *extracted.Spec.Clusters[0].Name; got != "member2" || len(extracted.Spec.Clusters) != 1 {
 		t.Errorf("manager other has applied %d clusters, the first is %s", len(extracted.Spec.Clusters), got)
+	}
+}
+
+// TestFakeClientsetMergesStages applies stages from two sides, with a number and with a
+// percentage: the fake must know which fields can be either, and the key of the list.
+func TestFakeClientsetMergesStages(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset().PropagationV1alpha1().DirectPropagations("shop")
+	var object *v1alpha1.DirectPropagation
+	for _, stage := range []*applyv1alpha1.RolloutStageApplyConfiguration{
+		applyv1alpha1.RolloutStage().WithName("canary").WithClusterNames("member1").WithMaxConcurrency(intstr.FromInt32(1)),
+		applyv1alpha1.RolloutStage().WithName("rest").WithMaxConcurrency(intstr.FromString("25%")).
+			WithClusterSelector(applyv1alpha1.StageSelector().WithMatchLabels(map[string]string{"ring": "rest"})),
+	} {
+		var err error
+		object, err = client.Apply(t.Context(), applyv1alpha1.DirectPropagation("web", "shop").WithSpec(applyv1alpha1.PropagationSpec().
+			WithRollout(applyv1alpha1.Rollout().WithStages(stage)),
+		), metav1.ApplyOptions{FieldManager: *stage.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []v1alpha1.RolloutStage{
+		{Name: "canary", ClusterNames: []string{"member1"}, MaxConcurrency: ptr.To(intstr.FromInt32(1))},
+		{Name: "rest", MaxConcurrency: ptr.To(intstr.FromString("25%")), ClusterSelector: &v1alpha1.StageSelector{MatchLabels: map[string]string{"ring": "rest"}}},
+	}
+	if diff := cmp.Diff(want, object.Spec.Rollout.Stages); diff != "" {
+		t.Errorf("stages that two managers applied (-want +got):\n%s", diff)
 	}
 }

@@ -17,11 +17,14 @@ limitations under the License.
 package apis_test
 
 import (
+	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/karmada-direct/karmada-direct/apis"
 	"github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -59,9 +62,10 @@ func TestSchemaConventions(t *testing.T) {
 			if root.Description == "" {
 				t.Errorf("%s has no description", crd.Spec.Names.Kind)
 			}
-			for _, name := range []string{"spec", "status"} {
-				property := root.Properties[name]
-				checkProperty(t, crd.Spec.Names.Kind+"."+name, name, &property)
+			for name, property := range root.Properties {
+				if !slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
+					checkProperty(t, crd.Spec.Names.Kind+"."+name, name, &property)
+				}
 			}
 			checkVersion(t, crd.Spec.Names.Kind, version)
 		}
@@ -70,16 +74,20 @@ func TestSchemaConventions(t *testing.T) {
 
 func checkVersion(t *testing.T, kind string, version *apiextensionsv1.CustomResourceDefinitionVersion) {
 	t.Helper()
-	if version.Subresources == nil || version.Subresources.Status == nil {
-		t.Errorf("%s: status is not a subresource", kind)
-	}
 	for _, column := range version.AdditionalPrinterColumns {
 		if !strings.HasSuffix(column.Description, ".") {
 			t.Errorf("%s: the description of column %s is not a sentence: %q", kind, column.Name, column.Description)
 		}
 	}
+	status, found := version.Schema.OpenAPIV3Schema.Properties["status"]
+	if !found && kind == "PropagationRevision" {
+		// It never changes, so there is nothing to reconcile.
+		return
+	}
+	if version.Subresources == nil || version.Subresources.Status == nil {
+		t.Errorf("%s: status is not a subresource", kind)
+	}
 	// kstatus: a new object must never be mistaken for a reconciled one.
-	status := version.Schema.OpenAPIV3Schema.Properties["status"]
 	if status.Default == nil || string(status.Default.Raw) != `{"observedGeneration":-1}` {
 		t.Errorf("%s: the default of status is not {\"observedGeneration\":-1}", kind)
 	}
@@ -140,6 +148,10 @@ func checkSchema(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaPr
 			checkProperty(t, path+"."+name, name, &property)
 		}
 	case "boolean":
+	case "":
+		if !schema.XIntOrString || len(schema.XValidations) == 0 {
+			t.Errorf("%s: a field without a type must be a number or a text, with a rule", path)
+		}
 	default:
 		t.Errorf("%s: no convention for type %q", path, schema.Type)
 	}
@@ -151,19 +163,36 @@ func checkSchema(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaPr
 	}
 }
 
-// TestBounds compares the constants by which the controller shortens a status with
-// the limits of the server.
+// TestBounds compares the constants by which the controller shortens a status, and
+// refuses what is too large, with the limits of the server.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	for _, crd := range crds(t) {
 		for i := range crd.Spec.Versions {
-			rows := crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties["status"].Properties["clusters"]
-			if got := *rows.MaxItems; got != v1alpha1.MaxClusterRows {
-				t.Errorf("%s: maxItems of status.clusters is %d, MaxClusterRows %d", crd.Name, got, v1alpha1.MaxClusterRows)
+			root := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
+			if crd.Spec.Names.Kind == "PropagationRevision" {
+				data := root.Properties["data"]
+				checkBound(t, "data", data.MaxLength, base64.StdEncoding.EncodedLen(v1alpha1.MaxRevisionSize))
+				continue
 			}
-			if got := *rows.Items.Schema.Properties["message"].MaxLength; got != v1alpha1.MaxMessageLength {
-				t.Errorf("%s: maxLength of a row's message is %d, MaxMessageLength %d", crd.Name, got, v1alpha1.MaxMessageLength)
+			status := root.Properties["status"]
+			rows, rollout := status.Properties["clusters"], status.Properties["rollout"]
+			checkBound(t, "status.clusters", rows.MaxItems, v1alpha1.MaxClusterRows)
+			checkBound(t, "status.clusters[].message", rows.Items.Schema.Properties["message"].MaxLength, v1alpha1.MaxMessageLength)
+			checkBound(t, "status.rollout.failure.clusterNames", rollout.Properties["failure"].Properties["clusterNames"].MaxItems, v1alpha1.MaxFailedClusters)
+			for name, command := range rollout.Properties["handled"].Properties {
+				checkBound(t, "status.rollout.handled."+name, command.MaxLength, v1alpha1.MaxCommandLength)
 			}
+			// One more stage than users can define, for all other clusters.
+			stages := root.Properties["spec"].Properties["rollout"].Properties["stages"].MaxItems
+			checkBound(t, "status.rollout.stages", rollout.Properties["stages"].MaxItems, int(*stages)+1)
 		}
+	}
+}
+
+func checkBound(t *testing.T, field string, server *int64, controller int) {
+	t.Helper()
+	if server == nil || *server != int64(controller) {
+		t.Errorf("%s: the server accepts %d, the controller assumes %d", field, ptr.Deref(server, -1), controller)
 	}
 }

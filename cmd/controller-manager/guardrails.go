@@ -38,11 +38,11 @@ func newInstallGuardrailsCommand(options *options) *cobra.Command {
 		Use:   "install-guardrails",
 		Short: "Install or upgrade the admission policies on the Karmada API server",
 		Long: `Applies admission policies to the Karmada API server with server-side apply. They
-enforce what RBAC alone cannot: only the controller marks Works; users who name a
-Secret must be allowed to get it, and users who name RBAC objects must be allowed
-to bind or escalate them; approving and abandoning clusters require separate
-verbs. Running the command again changes nothing. The Karmada API server must be
-Kubernetes 1.30 or newer.`,
+enforce what RBAC alone cannot: only the controller marks Works and saves
+revisions; users who name a Secret must be allowed to get it, and users who name
+RBAC objects must be allowed to bind or escalate them; approving rollouts and
+abandoning clusters require separate verbs. Running the command again changes
+nothing. The Karmada API server must be Kubernetes 1.30 or newer.`,
 		Example: `  controller-manager install-guardrails --kubeconfig karmada.kubeconfig`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -220,6 +220,8 @@ func TestGuardrails(t *testing.T) {
 	t.Run("SecretsNeedGet", func(t *testing.T) { secretsNeedGet(t, g) })
 	t.Run("RolesNeedEscalateAndBindingsBind", func(t *testing.T) { rolesNeedEscalateAndBindingsBind(t, g) })
 	t.Run("UpdatesThatGrantNothingAreNotChecked", func(t *testing.T) { updatesThatGrantNothingAreNotChecked(t, g) })
+	t.Run("OnlyTheControllerSavesRevisions", func(t *testing.T) { onlyTheControllerSavesRevisions(t, g) })
+	t.Run("ApprovalsCannotBeAvoided", func(t *testing.T) { approvalsCannotBeAvoided(t, g) })
 	t.Run("AbandonAndApproveAreVerbs", func(t *testing.T) { abandonAndApproveAreVerbs(t, g) })
 	t.Run("ThousandsOfClustersAreAffordable", func(t *testing.T) { thousandsOfClustersAreAffordable(t, g) })
 }
@@ -351,8 +353,7 @@ func updatesThatGrantNothingAreNotChecked(t *testing.T, g *guarded) {
 }
 
 func abandonAndApproveAreVerbs(t *testing.T, g *guarded) {
-	const approve = "propagation.karmada-direct.io/approve"
-	for _, test := range []struct{ key, verb string }{{propagationv1alpha1.AbandonUnreachableAnnotation, "abandon"}, {approve, "approve"}} {
+	for _, test := range []struct{ key, verb string }{{propagationv1alpha1.AbandonUnreachableAnnotation, "abandon"}, {propagationv1alpha1.RolloutApproveAnnotation, "approve"}} {
 		editor := g.editor("may-not-" + test.verb)
 		for _, object := range []client.Object{propagationOf("v1", "ConfigMap", "settings"), clusterPropagationOf("v1", "Namespace", "shop")} {
 			allowed(t, "without the annotation", editor.Create(t.Context(), object))
@@ -399,6 +400,8 @@ func thousandsOfClustersAreAffordable(t *testing.T, g *guarded) {
 			object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: fmt.Sprintf("member-%d", i)})
 		}
 		allowed(t, "5,000 clusters", author.Create(t.Context(), object))
+		object.Spec.Rollout = manyStages()
+		allowed(t, "20 stages of 2,000 clusters", author.Update(t.Context(), object))
 		object.Spec.Clusters[4999].Name = "other"
 		allowed(t, "the last of 5,000 clusters", author.Update(t.Context(), object))
 	}

@@ -26,6 +26,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // typed decodes an object as the API server would, and fails for unknown fields.
@@ -97,8 +99,41 @@ func TestGuardrailsNameTheController(t *testing.T) {
 			}
 		}
 	}
-	if named != 2 {
-		t.Errorf("%d policies let the controller pass, want 2", named)
+	if named != 3 {
+		t.Errorf("%d policies let the controller pass, want 3", named)
+	}
+}
+
+// Revisions can contain Secrets: the controller's role names them, and no role of users
+// does, neither by a wildcard.
+func TestOnlyTheControllerReadsRevisions(t *testing.T) {
+	objects, err := rbacObjects("karmada-system", propagatedRights{AggregateStatus: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardrails, err := guardrailObjects([]string{"jane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects = append(objects, guardrails...)
+	found := 0
+	for _, object := range objects {
+		if object.GetKind() != "ClusterRole" && object.GetKind() != "Role" {
+			continue
+		}
+		for _, rule := range typed[rbacv1.ClusterRole](t, objects, object.GetKind(), object.GetName()).Rules {
+			isGroup := slices.ContainsFunc(rule.APIGroups, func(group string) bool { return group == "*" || group == propagationv1alpha1.GroupName })
+			if !isGroup || !slices.ContainsFunc(rule.Resources, func(resource string) bool { return resource == "*" || resource == "propagationrevisions" }) {
+				continue
+			}
+			found++
+			if want := []string{"get", "list", "create", "delete"}; object.GetName() != account || !slices.Equal(rule.Verbs, want) {
+				t.Errorf("%s %s grants %v on revisions", object.GetKind(), object.GetName(), rule.Verbs)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d rules are about revisions, want 1", found)
 	}
 }
 

@@ -215,7 +215,7 @@ func newManager(ctx context.Context, config *rest.Config, options *options) (ctr
 		return nil, err
 	}
 	settings := options.controller
-	settings.KeepTemplateStatus = !options.aggregateStatus
+	settings.KeepTemplateStatus, settings.RevisionNamespace = !options.aggregateStatus, options.leaseNamespace
 	if err := propagation.SetupWithManager(ctx, mgr, settings); err != nil {
 		return nil, fmt.Errorf("setting up the controller: %w", err)
 	}

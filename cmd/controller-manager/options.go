@@ -83,7 +83,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"How long the leader tries to renew the lease before it stops. Must be less than the lease duration.")
 	flags.DurationVar(&o.retryPeriod, "leader-elect-retry-period", o.retryPeriod, "How long to wait between attempts to acquire or renew the lease.")
 	flags.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", o.leaseNamespace,
-		"Namespace of the lease, on the Karmada API server.")
+		"Namespace of the lease, and of the PropagationRevisions of ClusterDirectPropagations, on the Karmada API server.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, `Address to serve Prometheus metrics on. "0" disables them.`)
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", o.metricsSecure,
 		"Serve metrics over TLS, and only to clients that the host cluster allows to get the path /metrics.")

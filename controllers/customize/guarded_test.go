@@ -47,6 +47,9 @@ func TestGuardedKinds(t *testing.T) {
 		}
 	}
 	for _, crd := range crds {
+		if _, has := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]; !has {
+			continue // a PropagationRevision
+		}
 		rule := ""
 		for _, candidate := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].XValidations {
 			if strings.Contains(candidate.Rule, "c.overriders") {

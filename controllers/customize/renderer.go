@@ -103,7 +103,7 @@ var ErrAnotherRevision = errors.New("rendered again, the manifest has another re
 
 // Manifest renders what a cluster should get. It returns ErrAnotherRevision if that
 // does not have the planned revision.
-func (r *Renderer) Manifest(wanted decide.Rendering) (*render.Manifest, error) {
+func (r *Renderer) Manifest(_ context.Context, wanted decide.Rendering) (*render.Manifest, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	manifest, err := r.variantManifest(wanted.Variant)
@@ -188,7 +188,11 @@ func (r *Renderer) learn(name string) *decide.Rendering {
 // replicas first, then override policies, then the overriders of the spec. It
 // returns the copy and the annotations that record the policies, or the failure.
 func (r *Renderer) apply(wanted *variant) (*unstructured.Unstructured, map[string]string, *decide.Rendering) {
-	object := r.template.DeepCopy()
+	return r.applyTo(r.template.DeepCopy(), wanted)
+}
+
+// applyTo applies a variant to a copy of the resource, which may have other replicas.
+func (r *Renderer) applyTo(object *unstructured.Unstructured, wanted *variant) (*unstructured.Unstructured, map[string]string, *decide.Rendering) {
 	if wanted.replicas != nil {
 		var failure *decide.Rendering
 		if object, failure = r.reviseReplicas(object, *wanted.replicas); failure != nil {

@@ -98,7 +98,7 @@ func (r *Customizer) VariantsOf(ctx context.Context, observed *decide.Observed) 
 			own[cluster.Name] = cluster
 		}
 	}
-	found.Inputs = r.renderingInputs(observed, policies, own)
+	found.Inputs = r.renderingInputs(policies, isInterpreted(observed, own))
 	if len(policies) == 0 && len(own) == 0 && len(observed.Terms) == 0 {
 		return found, nil
 	}
@@ -119,13 +119,28 @@ func (r *Customizer) VariantsOf(ctx context.Context, observed *decide.Observed) 
 	return found, nil
 }
 
-// renderingInputs is the fingerprint of policies and of the interpreter.
-func (r *Customizer) renderingInputs(observed *decide.Observed, policies []client.Object, own map[string]*propagationv1alpha1.TargetCluster) string {
-	sum := sha256.New()
+// RolloutInputs is a fingerprint of what a rollout depends on in addition to the resource
+// and the spec.
+func (r *Customizer) RolloutInputs(ctx context.Context, observed *decide.Observed) (string, error) {
+	policies, err := r.overridePolicies(ctx, observed)
+	if err != nil {
+		return "", err
+	}
+	return "rollout " + r.renderingInputs(policies, true), nil
+}
+
+// isInterpreted reports whether renderings depend on Karmada's interpreter.
+func isInterpreted(observed *decide.Observed, own map[string]*propagationv1alpha1.TargetCluster) bool {
 	interpreted := ptr.Deref(observed.Spec.PropagateDeps, false)
 	for _, asked := range own {
 		interpreted = interpreted || asked.Replicas != nil
 	}
+	return interpreted
+}
+
+// renderingInputs is the fingerprint of policies and, if it is used, of the interpreter.
+func (r *Customizer) renderingInputs(policies []client.Object, interpreted bool) string {
+	sum := sha256.New()
 	if interpreted {
 		fmt.Fprintln(sum, "interpreter", r.interpreter.Epoch())
 	} else if len(policies) == 0 {

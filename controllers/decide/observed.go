@@ -64,6 +64,8 @@ type Observed struct {
 	RetainPoll  time.Duration
 
 	Resource Resource
+	// Rollout is what a rollout has decided; nil if the object has none.
+	Rollout *Rollout
 	// Dependencies is the state of the dependencies of the resource.
 	Dependencies *propagationv1alpha1.Dependencies
 	// Selected are the clusters that the selector of the spec matches.

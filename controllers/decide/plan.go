@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -92,6 +93,11 @@ func NewPlan(observed *Observed) *Plan {
 		plan.wait(observed.Resource.Problem.Poll)
 	} else {
 		plan.wait(observed.Resource.Poll)
+	}
+	if observed.Rollout != nil {
+		plan.wait(observed.Rollout.Wait)
+	}
+	if observed.isRenderable() {
 		plan.AddFinalizer = !observed.HasFinalizer
 	}
 	for _, target := range observed.Targets {
@@ -112,7 +118,7 @@ func NewPlan(observed *Observed) *Plan {
 // planTarget decides what the Work of one cluster needs.
 func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	if _, held := observed.Holders[target.Cluster]; held {
-		if observed.Resource.Problem == nil {
+		if observed.isRenderable() {
 			plan.wait(observed.ConflictPoll)
 		}
 		return
@@ -126,8 +132,11 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	work := observed.Work(target.Cluster)
 	denial, denied := observed.Denials[target.Cluster]
 	switch {
-	case observed.Resource.Problem != nil:
-		planStanding(observed, plan, target, work)
+	case !observed.isRenderable():
+		if observed.Status == nil || observed.Status.Rollout == nil {
+			// A rollout may have suspended it for a reason that is not known now.
+			planStanding(observed, plan, target, work)
+		}
 	case denied:
 		plan.wait(denial.Wait)
 		if work != nil && work.DeletionTimestamp != nil {
@@ -136,6 +145,9 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		planStanding(observed, plan, target, work)
 	case rendering.Reason != "":
 		// What the cluster has stays until this is fixed.
+		if rendering.Reason == propagationv1alpha1.ReasonRevisionUnreadable {
+			plan.wait(KindPoll)
+		}
 		if !rendering.Retry.IsZero() {
 			plan.wait(max(rendering.Retry.Sub(observed.Now), time.Millisecond))
 		}

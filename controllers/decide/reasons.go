@@ -61,6 +61,12 @@ var reasons = []Reason{
 	{name: propagationv1alpha1.ReasonResourceReadFailed, Trouble: true},
 	{name: propagationv1alpha1.ReasonClusterSelectorInvalid, Trouble: true},
 	{name: propagationv1alpha1.ReasonNoClusterSelected, Trouble: true},
+	{name: propagationv1alpha1.ReasonRevisionUnreadable, Trouble: true},
+	{name: propagationv1alpha1.ReasonRevisionTooLarge, Trouble: true, Revealing: true},
+	{name: propagationv1alpha1.ReasonRolloutStateLost, Trouble: true},
+	{name: propagationv1alpha1.ReasonRolloutFailed, Trouble: true},
+	{name: propagationv1alpha1.ReasonRollbackFailed, Trouble: true},
+	{name: propagationv1alpha1.ReasonRolledBack, Trouble: true},
 
 	// Reasons of rows.
 	{name: propagationv1alpha1.ReasonConflict, rows: fails, Trouble: true, departing: true},
@@ -77,9 +83,17 @@ var reasons = []Reason{
 	{name: propagationv1alpha1.ReasonRemovalBlocked, rows: waits, departing: true},
 	{name: propagationv1alpha1.ReasonUnhealthy, rows: applies, Trouble: true, Starting: true},
 	{name: propagationv1alpha1.ReasonResourceNotFound, rows: fails, Trouble: true, Revealing: true},
+	// What a rollout is about to do. No row has these reasons, but rows with the reasons
+	// above are worse.
+	{name: propagationv1alpha1.ReasonRolloutRollingBack},
+	{name: propagationv1alpha1.ReasonRolloutPaused},
+	{name: propagationv1alpha1.ReasonRolloutAwaitingApproval},
+	{name: propagationv1alpha1.ReasonRolloutSoaking},
+	{name: propagationv1alpha1.ReasonRolloutProgressing},
 	{name: propagationv1alpha1.ReasonApplying, rows: waits, Starting: true},
 	{name: propagationv1alpha1.ReasonHealthUnknown, rows: applies, Starting: true},
 	{name: propagationv1alpha1.ReasonSuspended, rows: appliesOrWaits},
+	{name: propagationv1alpha1.ReasonWaiting, rows: waits},
 	{name: propagationv1alpha1.ReasonRemoving, rows: waits, departing: true},
 	{name: propagationv1alpha1.ReasonApplied, rows: applies},
 	{name: propagationv1alpha1.ReasonPropagated},

@@ -22,6 +22,8 @@ import (
 
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // Resource is the state of the named resource.
@@ -78,6 +80,11 @@ type Rendering struct {
 	Revision string
 	// Overrides records the override policies that were applied.
 	Overrides map[string]string
+	// Resolution is the conflict resolution that belongs to the revision; empty for that
+	// of the spec.
+	Resolution propagationv1alpha1.ConflictResolution
+	// Held: the cluster must not have a Work yet. Reason and Message say why.
+	Held bool
 	// Reason and Message explain why the cluster cannot get the resource; empty if
 	// it can.
 	Reason, Message string

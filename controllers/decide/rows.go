@@ -49,7 +49,7 @@ func targetRow(observed *Observed, result *Outcome, target render.Target) propag
 	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
 		current.Revision = confirmedRevision(work)
 	}
-	return current
+	return observed.inRollout(current)
 }
 
 func rowOf(observed *Observed, result *Outcome, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
@@ -69,6 +69,8 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 		return row(name, denial.applied(), denial.Reason, denial.Message)
 	case !cluster.Ready:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonClusterNotReady, "Karmada has no contact with the cluster: "+cluster.Message)
+	case rendering.Held:
+		return row(name, metav1.ConditionUnknown, rendering.Reason, rendering.Message)
 	case rendering.Reason != "":
 		return row(name, metav1.ConditionFalse, rendering.Reason, rendering.Message)
 	case result.Failures[name] != nil:
@@ -138,7 +140,7 @@ func absentRow(observed *Observed, cluster Cluster, name string) propagationv1al
 func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
 	name := target.Cluster
 	proof, applied := EvidenceOf(work)
-	if observed.Resource.Problem == nil && (render.Revision(work) != observed.Resource.On(name).Revision || render.IsEdited(work)) {
+	if observed.isRenderable() && (render.Revision(work) != observed.Resource.On(name).Revision || render.IsEdited(work)) {
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the current revision is not written yet")
 	}
 	switch {

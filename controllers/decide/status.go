@@ -46,6 +46,7 @@ func StatusAndRows(observed *Observed, result *Outcome) (*propagationv1alpha1.Pr
 		ObservedGeneration: ptr.To(observed.Generation),
 		Summary:            summarize(rows),
 		Dependencies:       observed.Dependencies,
+		Rollout:            observed.rolloutStatus(),
 	}
 	targets := len(rows)
 	rows = append(rows, removalRows(observed, result)...)
@@ -93,14 +94,20 @@ func conditionsOf(observed *Observed, targets, removals []propagationv1alpha1.Cl
 	ready, reason, message := verdict(observed, targets, removals)
 	set(propagationv1alpha1.ConditionReady, ready, reason, message)
 
-	problem := observed.Resource.Problem
-	stalled := problem != nil && problem.Stalled && !observed.Deleting
+	problem, rolls := observed.Resource.Problem, observed.report()
+	stalled := problem != nil && problem.Stalled && !observed.Deleting || rolls.Stalled
 	switch {
 	case stalled:
+		if rolls.Stalled {
+			reason, message = rolls.Reason, rolls.Message
+		}
 		set(propagationv1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 		meta.RemoveStatusCondition(&conditions, propagationv1alpha1.ConditionReconciling)
 	case ready != metav1.ConditionTrue:
 		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
+	case rolls.Reason != "":
+		// A stage is observed, or waits for an approval.
+		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, rolls.Reason, rolls.Message)
 	case len(removals) > 0:
 		set(propagationv1alpha1.ConditionReconciling, metav1.ConditionTrue, worst(removals).Reason, withdrawals(removals))
 	case len(observed.surplus()) > 0:
@@ -134,11 +141,16 @@ func verdict(observed *Observed, targets, removals []propagationv1alpha1.Cluster
 			good++
 		}
 	}
-	if good == len(targets) {
+	rolls := observed.report()
+	// Clusters may recover after too many have failed. The rollout does not go on by itself.
+	if good == len(targets) && !rolls.Stalled {
 		return metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated,
 			fmt.Sprintf("%s confirmed %s and reports it healthy", everyCluster(len(targets)), revisionsOf(targets))
 	}
 	bad := worst(targets)
+	if rolls.Stalled || rolls.Reason != "" && !ReasonNamed(bad.Reason).Trouble {
+		return metav1.ConditionFalse, rolls.Reason, fmt.Sprintf("%d of %d clusters ready; %s", good, len(targets), rolls.Message)
+	}
 	return metav1.ConditionFalse, bad.Reason, fmt.Sprintf("%d of %d clusters ready; %s: %s", good, len(targets), bad.Name, bad.Message)
 }
 

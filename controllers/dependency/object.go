@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
@@ -60,11 +61,14 @@ func NewObject(key types.NamespacedName) *Object {
 // cluster, overwriting and preserving win, and suspending does not.
 func (r *Requirements) refresh(known *dependency) {
 	known.stale = false
-	asked := map[string]decide.Terms{}
+	asked, key := map[string]decide.Terms{}, client.ObjectKeyFromObject(known.object)
 	for who := range known.requirers {
 		required := r.required[who]
 		r.steps++
 		for cluster, suspended := range required.Clusters {
+			if !required.covers(key, cluster) {
+				continue
+			}
 			sum, named := asked[cluster]
 			if !named {
 				sum = decide.Terms{Resolution: propagationv1alpha1.ConflictAbort, Suspend: true}

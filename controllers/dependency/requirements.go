@@ -54,7 +54,10 @@ type Requirer struct {
 type Requirement struct {
 	Dependencies []types.NamespacedName
 	// Clusters are the clusters of the object, each with whether it is suspended.
-	Clusters   map[string]bool
+	Clusters map[string]bool
+	// Only are, by dependency, the clusters that it follows the object to, if these are
+	// not all: in a rollout, clusters need what their revisions need.
+	Only       map[types.NamespacedName]map[string]bool
 	Resolution propagationv1alpha1.ConflictResolution
 	Preserve   bool
 	// Account is the account whose permissions apply; the zero value if there is
@@ -69,13 +72,19 @@ type Requirement struct {
 
 func (r *Requirement) equal(other *Requirement) bool {
 	return slices.Equal(r.Dependencies, other.Dependencies) && maps.Equal(r.Clusters, other.Clusters) &&
-		r.Resolution == other.Resolution && r.Preserve == other.Preserve && r.Account == other.Account && r.Unknown == other.Unknown
+		maps.EqualFunc(r.Only, other.Only, maps.Equal[map[string]bool, map[string]bool]) && r.Resolution == other.Resolution && r.Preserve == other.Preserve && r.Account == other.Account && r.Unknown == other.Unknown
 }
 
 // requires reports whether a dependency follows the object to a cluster.
 func (r *Requirement) requires(key types.NamespacedName, cluster string) bool {
 	_, named := r.Clusters[cluster]
-	return named && slices.Contains(r.Dependencies, key)
+	return named && slices.Contains(r.Dependencies, key) && r.covers(key, cluster)
+}
+
+// covers reports whether a dependency of the object follows it to one of its clusters.
+func (r *Requirement) covers(key types.NamespacedName, cluster string) bool {
+	only, limited := r.Only[key]
+	return !limited || only[cluster]
 }
 
 // dependency is what is known about a resource that follows objects.
@@ -225,7 +234,7 @@ func (r *Requirements) change(who Requirer, before, now Requirement) {
 		r.steps++
 		known := r.Dependencies[key]
 		for cluster := range before.Clusters {
-			if now.Preserve && !now.requires(key, cluster) {
+			if now.Preserve && before.covers(key, cluster) && !now.requires(key, cluster) {
 				known.keep(cluster)
 			}
 		}
@@ -341,6 +350,9 @@ func (r *Requirements) Vouchers(key types.NamespacedName) Vouchers {
 			required := r.required[who]
 			r.steps++
 			for cluster := range required.Clusters {
+				if !required.covers(key, cluster) {
+					continue
+				}
 				if required.Account.Name == "" {
 					trusted[cluster] = true
 				} else if !slices.Contains(accounts[cluster], required.Account) {
@@ -381,19 +393,20 @@ func (r *Requirements) Fares(who Requirer, key types.NamespacedName, targeted ma
 	if known == nil || known.generation == 0 {
 		return propagationv1alpha1.ReasonApplying, notChecked
 	}
+	required := r.required[who]
 	for i := range known.troubles {
-		if trouble := &known.troubles[i]; targeted[trouble.cluster] {
+		if trouble := &known.troubles[i]; targeted[trouble.cluster] && required.covers(key, trouble.cluster) {
 			return trouble.reason, trouble.cluster + ": " + trouble.message
 		}
 	}
-	if !known.stale && known.generation == known.object.Generation && len(r.required[who].Clusters) == len(targeted) {
+	if !known.stale && known.generation == known.object.Generation && len(required.Clusters) == len(targeted) {
 		return "", ""
 	}
 	// The report may cover fewer clusters than there are now. The first of these is named:
 	// the same state always gives the same message.
 	missing := ""
 	for cluster := range targeted {
-		if (missing == "" || cluster < missing) && !known.covers(cluster) {
+		if (missing == "" || cluster < missing) && required.covers(key, cluster) && !known.covers(cluster) {
 			missing = cluster
 		}
 	}

@@ -86,7 +86,7 @@ func (e *heldError) Error() string { return "held by " + e.holder }
 
 // apply executes a plan. It keeps the failures of different clusters separate, and
 // returns an error only if the object itself cannot be written.
-func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, means *customize.Renderer) (*decide.Outcome, error) {
+func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, means contents) (*decide.Outcome, error) {
 	result := &outcome{Outcome: decide.Outcome{Failures: map[string]error{}, Holders: map[string]string{}, Unwritten: map[string]bool{}}}
 	if plan.AddFinalizer {
 		if err := r.setFinalizer(ctx, object, true); err != nil {
@@ -113,7 +113,7 @@ func (r *Reconciler) apply(ctx context.Context, object cached.Object, observed *
 
 // carryOut makes the writes and then the removals of a plan, and reports whether it has
 // begun all of them before the turn of the object was over.
-func (r *Reconciler) carryOut(ctx context.Context, observed *decide.Observed, plan *decide.Plan, means *customize.Renderer, result *outcome) bool {
+func (r *Reconciler) carryOut(ctx context.Context, observed *decide.Observed, plan *decide.Plan, means contents, result *outcome) bool {
 	turn := r.newTurn(observed.Owner.Namespace)
 	written := turn.parallel(len(plan.Writes), func(i int) {
 		write := &plan.Writes[i]

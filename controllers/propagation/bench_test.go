@@ -134,6 +134,13 @@ func newBench(t testing.TB, objects ...client.Object) *bench {
 	}
 	b.Customizer = customize.New(b.Client, b.Interpreter, nil)
 	b.reviews = newReviews(b.Client, clock.RealClock{})
+	b.looksUp(t)
+	return b
+}
+
+// looksUp lets the reconciler find cached Works and objects.
+func (b *bench) looksUp(t testing.TB) {
+	t.Helper()
 	b.Reconciler.works = func(key string) ([]client.Object, error) {
 		list, found := &workv1alpha1.WorkList{}, []client.Object{}
 		err := b.Client.List(t.Context(), list)
@@ -144,7 +151,16 @@ func newBench(t testing.TB, objects ...client.Object) *bench {
 		}
 		return found, err
 	}
-	return b
+	b.objects = func(key string) ([]client.Object, error) {
+		list, found := &propagationv1alpha1.DirectPropagationList{}, []client.Object{}
+		err := b.Client.List(t.Context(), list)
+		for i := range list.Items {
+			if slices.Contains(cached.KeysOf(&list.Items[i]), key) {
+				found = append(found, &list.Items[i])
+			}
+		}
+		return found, err
+	}
 }
 
 func nobody(schema.GroupVersionResource, types.NamespacedName) {}
@@ -292,16 +308,22 @@ func (b *bench) settle(t testing.TB) {
 func (b *bench) confirm(t *testing.T) {
 	t.Helper()
 	for _, work := range b.works(t) {
-		work.Status.Conditions = []metav1.Condition{
-			{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, Reason: "Dispatching", LastTransitionTime: metav1.Now()},
-			{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AppliedSuccessful", LastTransitionTime: metav1.Now()},
-		}
-		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Health: workv1alpha1.ResourceHealthy}}
-		if err := b.server.Status().Update(t.Context(), &work); err != nil {
-			t.Fatal(err)
-		}
+		confirmWork(t, b, work, workv1alpha1.ResourceHealthy)
 	}
 	b.writes = nil
+}
+
+// confirmWork lets a cluster confirm what a Work holds, and report its health.
+func confirmWork(t *testing.T, b *bench, work workv1alpha1.Work, health workv1alpha1.ResourceHealth) {
+	t.Helper()
+	work.Status.Conditions = []metav1.Condition{
+		{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, Reason: "Dispatching", LastTransitionTime: metav1.Now()},
+		{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AppliedSuccessful", LastTransitionTime: metav1.Now()},
+	}
+	work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Health: health}}
+	if err := b.server.Status().Update(t.Context(), &work); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (b *bench) works(t *testing.T) []workv1alpha1.Work {

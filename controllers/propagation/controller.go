@@ -65,6 +65,9 @@ type Reconciler struct {
 	// an object that names none. The account is in the namespace of the object.
 	// Empty means the controller's own permissions.
 	DefaultServiceAccount string
+	// RevisionNamespace is the namespace of the PropagationRevisions of cluster-scoped
+	// objects.
+	RevisionNamespace string
 	// KeepTemplateStatus leaves the status of resources in the control plane
 	// unchanged.
 	KeepTemplateStatus bool
@@ -72,6 +75,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
 
+	// started is when this process began to watch clusters.
+	started time.Time
 	// works and objects look up cached Works and cached objects of the kind.
 	works, objects cached.Lookup
 	gauges         *gauges
@@ -113,6 +118,9 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	logPlan(ctx, plan)
 	r.memories.of(request.NamespacedName).resized(max(len(observed.Works), len(observed.Targets)))
 	r.owners().require(object, observed)
+	if object, err = r.recordRollout(ctx, object, observed, plan); err != nil {
+		return r.again(request.NamespacedName, err)
+	}
 	result, err := r.apply(ctx, object, observed, plan, means)
 	if err != nil {
 		return r.again(request.NamespacedName, err)
@@ -134,7 +142,7 @@ func (r *Reconciler) bury(key types.NamespacedName) {
 
 // decide observes and plans. It reads the content of the resource only if something
 // must be written or the revision is not known.
-func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.Observed, *decide.Plan, *customize.Renderer, error) {
+func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.Observed, *decide.Plan, contents, error) {
 	observed, means, err := r.observe(ctx, object, false)
 	if err != nil {
 		return nil, nil, nil, err

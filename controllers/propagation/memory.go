@@ -99,6 +99,9 @@ type memory struct {
 	// aggregation is what was last aggregated onto the resource.
 	aggregation aggregation
 
+	// rolling is what is remembered about rollouts; nil if the object has none.
+	rolling *rolling
+
 	mu sync.Mutex
 	// resource is what is remembered about the resource.
 	resource customize.Recollection
@@ -114,6 +117,14 @@ type memory struct {
 	// conflict is what is remembered about Works that somebody else holds; nil if
 	// there are none.
 	conflict *conflict
+}
+
+// rollsOut returns what is remembered about rollouts.
+func (m *memory) rollsOut() *rolling {
+	if m.rolling == nil {
+		m.rolling = newRolling()
+	}
+	return m.rolling
 }
 
 // recall returns what is remembered about the resource, if it was learned under the

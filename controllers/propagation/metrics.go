@@ -50,8 +50,12 @@ var (
 	}, []string{"kind"})
 	clusterRows = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "karmada_direct_clusters",
-		Help: "Clusters that objects name, by kind of the object and state: applied, failed, pending, unreachable.",
+		Help: "Clusters that objects name, by kind of the object and state: applied, failed, pending, waiting (for their turn in a rollout), unreachable.",
 	}, []string{"kind", "state"})
+	rollouts = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "karmada_direct_rollouts",
+		Help: "Objects with a rollout, by kind of the object and phase: that of status.rollout, or AwaitingApproval or Paused.",
+	}, []string{"kind", "phase"})
 	confirmationSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "karmada_direct_confirmation_seconds",
 		Help:    "Seconds from the first write of a revision to a Work until the cluster has confirmed it, by kind of the owner.",
@@ -60,7 +64,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(reconcileErrors, workWrites, templateWrites, worksSkipped, clusterRows, confirmationSeconds)
+	metrics.Registry.MustRegister(reconcileErrors, workWrites, templateWrites, worksSkipped, clusterRows, rollouts, confirmationSeconds)
 }
 
 // reasonReconcileFailed counts errors that no status reports, for example because the
@@ -73,6 +77,8 @@ type gauges struct {
 	kind string
 	mu   sync.Mutex
 	rows map[types.NamespacedName]map[string]float64
+	// phases has, by object, the phase of its rollout.
+	phases map[types.NamespacedName]string
 	// awaited records, by object and Work, which revision was written when. It is
 	// dropped with the object.
 	awaited map[types.NamespacedName]map[types.NamespacedName]awaited
@@ -84,33 +90,101 @@ type awaited struct {
 	since    time.Time
 }
 
+// rolloutPhases are the phases by which rollouts are counted.
+var rolloutPhases = []string{
+	string(propagationv1alpha1.RolloutPhaseProgressing), phaseAwaitingApproval, phasePaused, string(propagationv1alpha1.RolloutPhaseCompleted),
+	string(propagationv1alpha1.RolloutPhaseFailed), string(propagationv1alpha1.RolloutPhaseRollingBack), string(propagationv1alpha1.RolloutPhaseRolledBack),
+	string(propagationv1alpha1.RolloutPhaseReverting), string(propagationv1alpha1.RolloutPhaseStateLost),
+}
+
+// The phases of rollouts that wait for a user.
+const (
+	phaseAwaitingApproval = "AwaitingApproval"
+	phasePaused           = "Paused"
+)
+
 func newGauges(kind string) *gauges {
+	if kind != render.DependencyKind {
+		// A metric without a series is not served at all.
+		for _, phase := range rolloutPhases {
+			rollouts.WithLabelValues(kind, phase)
+		}
+	}
 	return &gauges{
 		kind:    kind,
 		rows:    map[types.NamespacedName]map[string]float64{},
+		phases:  map[types.NamespacedName]string{},
 		awaited: map[types.NamespacedName]map[types.NamespacedName]awaited{},
 	}
 }
 
-// counted replaces the contribution of an object to the number of clusters by
-// state; a nil summary removes it.
-func (g *gauges) counted(key types.NamespacedName, summary *propagationv1alpha1.Summary) {
+// clusterStates are the states by which clusters are counted.
+var clusterStates = []string{"applied", "failed", "pending", "waiting", "unreachable"}
+
+// counted replaces the contribution of an object to the number of clusters by state, and
+// to the number of rollouts by phase. A nil status removes it.
+func (g *gauges) counted(key types.NamespacedName, status *propagationv1alpha1.PropagationStatus, rows []propagationv1alpha1.ClusterStatus) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := map[string]float64{}
-	if summary != nil {
+	now, phase := map[string]float64{}, ""
+	if status != nil {
+		// Clusters that wait for their turn have nothing to answer.
+		waiting := waitingClusters(rows)
 		now = map[string]float64{
-			"applied": float64(*summary.Applied), "failed": float64(*summary.Failed),
-			"pending": float64(*summary.Pending), "unreachable": float64(*summary.Unreachable),
+			"applied": float64(*status.Summary.Applied), "failed": float64(*status.Summary.Failed),
+			"pending": float64(*status.Summary.Pending) - waiting, "waiting": waiting, "unreachable": float64(*status.Summary.Unreachable),
 		}
+		phase = countedPhase(status.Rollout)
 	}
-	for _, state := range []string{"applied", "failed", "pending", "unreachable"} {
+	for _, state := range clusterStates {
 		clusterRows.WithLabelValues(g.kind, state).Add(now[state] - g.rows[key][state])
 	}
-	g.rows[key] = now
-	if summary == nil {
+	if before := g.phases[key]; before != phase {
+		g.countPhase(before, -1)
+		g.countPhase(phase, 1)
+	}
+	g.rows[key], g.phases[key] = now, phase
+	if status == nil {
 		delete(g.rows, key)
 	}
+	if phase == "" {
+		delete(g.phases, key)
+	}
+}
+
+func (g *gauges) countPhase(phase string, change float64) {
+	if phase != "" {
+		rollouts.WithLabelValues(g.kind, phase).Add(change)
+	}
+}
+
+// waitingClusters counts the clusters that wait for their turn in a rollout.
+func waitingClusters(rows []propagationv1alpha1.ClusterStatus) float64 {
+	waiting := 0
+	for i := range rows {
+		if rows[i].Reason == propagationv1alpha1.ReasonWaiting {
+			waiting++
+		}
+	}
+	return float64(waiting)
+}
+
+// countedPhase is the phase by which a rollout is counted; empty if there is none. A
+// rollout in progress that waits for a user is counted as such. One that is complete has
+// failed if too many clusters that came late have failed.
+func countedPhase(status *propagationv1alpha1.RolloutStatus) string {
+	if status == nil {
+		return ""
+	}
+	switch status.Reason {
+	case propagationv1alpha1.ReasonRolloutAwaitingApproval:
+		return phaseAwaitingApproval
+	case propagationv1alpha1.ReasonRolloutPaused:
+		return phasePaused
+	case propagationv1alpha1.ReasonRolloutFailed:
+		return string(propagationv1alpha1.RolloutPhaseFailed)
+	}
+	return string(status.Phase)
 }
 
 // wrote starts the timer of a revision, unless it is already running.
@@ -128,7 +202,7 @@ func (g *gauges) wrote(owner render.Owner, work types.NamespacedName, revision s
 
 // forget removes an object that is gone.
 func (g *gauges) forget(key types.NamespacedName) {
-	g.counted(key, nil)
+	g.counted(key, nil, nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.awaited, key)

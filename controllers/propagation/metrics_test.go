@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -176,4 +177,71 @@ func TestErrorsWithoutAStatusAreCounted(t *testing.T) {
 	if got := counted(t, counter) - before; got != attempts {
 		t.Errorf("%v of %d errors are counted", got, attempts)
 	}
+}
+
+// Rollouts are counted by phase, and clusters that wait for their turn do not count as
+// clusters that do not answer. Nothing is counted of an object that is gone.
+func TestRolloutsAreCounted(t *testing.T) {
+	const kind = "TestRolloutsAreCounted" // no other test counts it
+	s := newStage(t, nil)
+	s.gauges = newGauges(kind)
+	object := s.propagation(t)
+	object.Spec.Rollout.Stages[0].Approval, object.Generation = propagationv1alpha1.RolloutApprovalRequired, object.Generation+1
+	if err := s.server.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	s.settle(t)
+	check := func(when string, want map[string]float64) {
+		t.Helper()
+		if diff := cmp.Diff(want, gaugesOf(t, kind)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	check("after the first rollout", map[string]float64{"Completed": 1, "applied": 2})
+	s.changeImage(t, "nginx:2")
+	s.settle(t)
+	check("in progress", map[string]float64{"Progressing": 1, "pending": 1, "waiting": 1})
+	s.goesOn()
+	check("before the approval", map[string]float64{"AwaitingApproval": 1, "applied": 1, "waiting": 1})
+	s.annotate(propagationv1alpha1.RolloutPauseAnnotation, "1")
+	check("paused", map[string]float64{"Paused": 1, "applied": 1, "waiting": 1})
+	s.annotate(propagationv1alpha1.RolloutAbortAnnotation, s.rollout().UpdateRevision)
+	s.annotate(propagationv1alpha1.RolloutResumeAnnotation, "1")
+	s.goesOn()
+	check("rolled back", map[string]float64{"RolledBack": 1, "waiting": 2})
+	dropFinalizer(t, s.bench)
+	s.settle(t)
+	check("without the object", map[string]float64{})
+}
+
+// annotate gives a command.
+func (s *stage) annotate(name, value string) {
+	s.t.Helper()
+	object := s.propagation(s.t)
+	object.Annotations = map[string]string{name: value}
+	if err := s.server.Update(s.t.Context(), object); err != nil {
+		s.t.Fatal(err)
+	}
+	s.settle(s.t)
+}
+
+// gaugesOf returns the gauges of a kind that are not 0, by phase or state.
+func gaugesOf(t *testing.T, kind string) map[string]float64 {
+	t.Helper()
+	values := map[string]float64{}
+	for _, gauge := range []*prometheus.GaugeVec{rollouts, clusterRows} {
+		collected := make(chan prometheus.Metric, 1000)
+		gauge.Collect(collected)
+		close(collected)
+		for value := range collected {
+			metric := &dto.Metric{}
+			if err := value.Write(metric); err != nil {
+				t.Fatal(err)
+			}
+			if labels := metric.GetLabel(); labels[0].GetValue() == kind && metric.GetGauge().GetValue() != 0 {
+				values[labels[1].GetValue()] = metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return values
 }

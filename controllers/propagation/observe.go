@@ -33,7 +33,6 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
-	"github.com/karmada-direct/karmada-direct/controllers/customize"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
@@ -69,7 +68,7 @@ func (r *Reconciler) begin(object cached.Object) *decide.Observed {
 //
 // observe also returns the renderer for what was observed; nil if the known
 // revisions were sufficient.
-func (r *Reconciler) observe(ctx context.Context, object cached.Object, full bool) (*decide.Observed, *customize.Renderer, error) {
+func (r *Reconciler) observe(ctx context.Context, object cached.Object, full bool) (*decide.Observed, contents, error) {
 	observed := r.begin(object)
 	var err error
 	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
@@ -92,13 +91,42 @@ func (r *Reconciler) observe(ctx context.Context, object cached.Object, full boo
 		observed.Resource.Problem = problem
 		return observed, nil, nil
 	}
-	var means *customize.Renderer
-	observed.Resource, means = r.observeResource(ctx, object, observed, full)
-	if err := r.observeHolders(ctx, observed); err != nil {
+	means, err := r.observeContents(ctx, object, observed, full)
+	if err != nil {
 		return nil, nil, err
 	}
 	r.observePermissions(ctx, object, observed)
 	return observed, means, nil
+}
+
+// contents renders what was decided.
+type contents interface {
+	// Manifest renders what a cluster should get. It returns customize.ErrAnotherRevision
+	// if that does not have the planned revision.
+	Manifest(ctx context.Context, wanted decide.Rendering) (*render.Manifest, error)
+	// Admit waits until the resource may be written, and returns a function to call when
+	// the write is done.
+	Admit(ctx context.Context) (func(), error)
+}
+
+// observeContents determines what each target should get, and who holds Works. It returns
+// the means to render that; nil if the known revisions were sufficient.
+func (r *Reconciler) observeContents(ctx context.Context, object cached.Object, observed *decide.Observed, full bool) (contents, error) {
+	if rollsOut(object) {
+		means, err := r.observeRollout(ctx, object, observed)
+		if err != nil {
+			return nil, err
+		}
+		if means != nil {
+			return means, nil
+		}
+	}
+	resource, means := r.observeResource(ctx, object, observed, full)
+	observed.Resource = resource
+	if err := r.observeHolders(ctx, observed); err != nil || means == nil {
+		return nil, err
+	}
+	return means, nil
 }
 
 // observeSelection finds the clusters that the selector of the spec matches. If the

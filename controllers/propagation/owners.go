@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -164,6 +165,9 @@ func (o objects) require(object cached.Object, observed *decide.Observed) {
 	for _, target := range observed.Targets {
 		now.Clusters[target.Cluster] = target.Suspend
 	}
+	if observed.Rollout != nil {
+		now.Only = observed.Rollout.Followers
+	}
 	for _, needed := range observed.Resource.Dependencies {
 		if reason, _ := dependency.OutOfReach(observed.Owner, needed); reason == "" {
 			now.Dependencies = append(now.Dependencies, dependency.Key(needed))
@@ -178,8 +182,12 @@ func (objects) mayReturn(types.NamespacedName) func(string) bool { return nil }
 func (o objects) publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error) {
 	hold := o.r.holdStatus(object, plan, found.status)
 	if hold == 0 {
-		if err := o.r.writeStatus(ctx, object, found.status); err != nil {
+		written, err := o.r.writeStatus(ctx, object, found.status)
+		if err != nil {
 			return publication{}, err
+		}
+		if observed.Rollout != nil && !observed.Rollout.RecordFirst && !equality.Semantic.DeepEqual(object.GetStatus().Rollout, found.status.Rollout) {
+			o.r.tellRollout(written, observed.Rollout.Events)
 		}
 	}
 	return publication{hold: hold, early: o.r.reportOnTemplate(ctx, object, observed)}, nil

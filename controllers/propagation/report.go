@@ -60,12 +60,18 @@ func (r *Reconciler) report(ctx context.Context, object cached.Object, observed 
 	now := observed.After(works, r.requirements.Faring(observed))
 	status, rows := decide.StatusAndRows(now, result)
 	r.gauges.confirmed(now, r.Clock.Now())
-	r.gauges.counted(key, status.Summary)
+	r.gauges.counted(key, status, rows)
 	published, err := r.owners().publish(ctx, object, now, plan, &verdicts{status: status, rows: rows})
 	if err != nil {
 		return r.again(key, err)
 	}
 	next, err := r.next(now, decide.Sooner(decide.Sooner(plan.Wait, published.hold), published.early), result)
+	if published.hold == 0 {
+		// Before, the recorded status may name more.
+		if err := r.pruneSnapshots(ctx, object, now, status.Rollout); err != nil {
+			return r.again(key, err)
+		}
+	}
 	if published.hold > 0 && next.RequeueAfter == published.hold {
 		next.Priority = ptr.To(priorityReport)
 	}
@@ -188,22 +194,31 @@ func isUrgent(before, after *propagationv1alpha1.PropagationStatus) bool {
 }
 
 // writeStatus writes a status that differs, and reports the change in the log and
-// in Events.
-func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, status *propagationv1alpha1.PropagationStatus) error {
+// in Events. It returns the object as it was written.
+func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, status *propagationv1alpha1.PropagationStatus) (cached.Object, error) {
 	before := object.GetStatus().DeepCopy()
 	if equality.Semantic.DeepEqual(before, status) {
-		return nil
+		return object, nil
 	}
-	written, _ := object.DeepCopyObject().(cached.Object)
-	*written.GetStatus() = *status
-	if err := r.Client.Status().Update(ctx, written); err != nil {
-		return fmt.Errorf("writing the status of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
+	written, err := r.putStatus(ctx, object, status)
+	if err != nil {
+		return nil, err
 	}
-	r.ledger.WroteObject(written)
 	r.memories.of(client.ObjectKeyFromObject(object)).statusWritten = r.Clock.Now()
 	logReady(ctx, before, status)
 	r.tell(written, before, status)
-	return nil
+	return written, nil
+}
+
+// putStatus writes a status and nothing else. It returns the object as it was written.
+func (r *Reconciler) putStatus(ctx context.Context, object cached.Object, status *propagationv1alpha1.PropagationStatus) (cached.Object, error) {
+	written, _ := object.DeepCopyObject().(cached.Object)
+	*written.GetStatus() = *status
+	if err := r.Client.Status().Update(ctx, written); err != nil {
+		return nil, fmt.Errorf("writing the status of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
+	}
+	r.ledger.WroteObject(written)
+	return written, nil
 }
 
 // next returns when to reconcile again, at the latest after a wait that is not 0,

@@ -56,12 +56,7 @@ func (r *Reconciler) observeResource(ctx context.Context, object cached.Object, 
 
 func (r *Reconciler) readResource(ctx context.Context, object cached.Object, observed *decide.Observed, full bool) (decide.Resource, *customize.Renderer) {
 	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
-	mapping, problem := r.mapNamed(reference, key)
-	if problem != nil {
-		return decide.Resource{Problem: problem}, nil
-	}
-	r.Resources.Track(key, mapping.Resource)
-	poll, problem := r.watchState(mapping)
+	mapping, poll, problem := r.locate(reference, key)
 	if problem != nil {
 		return decide.Resource{Problem: problem}, nil
 	}
@@ -96,6 +91,18 @@ func (r *Reconciler) readResource(ctx context.Context, object cached.Object, obs
 	resource := learned.Sorted(found)
 	resource.Poll = poll
 	return resource, means
+}
+
+// locate determines which API resource an object names, and watches it. poll is how often
+// to read it because it cannot be watched; 0 for never.
+func (r *Reconciler) locate(reference propagationv1alpha1.ResourceReference, key types.NamespacedName) (*meta.RESTMapping, time.Duration, *decide.Problem) {
+	mapping, problem := r.mapNamed(reference, key)
+	if problem != nil {
+		return nil, 0, problem
+	}
+	r.Resources.Track(key, mapping.Resource)
+	poll, problem := r.watchState(mapping)
+	return mapping, poll, problem
 }
 
 // learn renders a resource that was read, and determines its dependencies. What is

@@ -95,6 +95,9 @@ type Options struct {
 	// an object that names none. The account is in the namespace of the object.
 	// Empty means the controller's own permissions.
 	DefaultServiceAccount string
+	// RevisionNamespace is the namespace of the PropagationRevisions of
+	// ClusterDirectPropagations.
+	RevisionNamespace string
 	// KeepTemplateStatus leaves the status of every resource in the control plane
 	// unchanged, whatever objects ask for.
 	KeepTemplateStatus bool
@@ -131,7 +134,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			Recorder: mgr.GetEventRecorder("karmada-direct"), Clock: clock.RealClock{},
 			writers: writers, ledger: cached.NewLedger(clock.RealClock{}), gauges: newGauges(kind), requirements: required, reviews: reviews,
 			DefaultServiceAccount: options.DefaultServiceAccount, KeepTemplateStatus: options.KeepTemplateStatus,
-			works: works,
+			RevisionNamespace: options.RevisionNamespace,
+			works:             works,
 		}
 		if err := reconciler.setup(ctx, mgr, metadataClient, start, options); err != nil {
 			return fmt.Errorf("setting up the controller of %s: %w", kind, err)
@@ -182,6 +186,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr ctrl.Manager, metadataClient
 		WatchesMetadata(metadataOf("ResourceInterpreterCustomization"), r.onInterpreter()).
 		WatchesMetadata(metadataOf("ResourceInterpreterWebhookConfiguration"), r.onInterpreter()).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.started = r.Clock.Now()
 			r.requirements.Register(r.Kind, func(key types.NamespacedName, why dependency.Occasion) { enqueue(queue, key, priorities[why], 0) })
 			r.Resources = cached.NewWatches(ctx, metadataClient, r.onResource(ctx, queue), func(resource schema.GroupVersionResource, user types.NamespacedName) {
 				r.Kinds.Changed(resource.Group)

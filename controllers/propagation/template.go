@@ -89,7 +89,8 @@ func (r *Reconciler) aggregate(ctx context.Context, object cached.Object, observ
 	if err != nil || !reported {
 		return 0, err
 	}
-	fingerprint, err := fingerprintOf(items, r.Interpreter.Epoch(), resource.Version)
+	failure := r.failedRollout(observed, gvk)
+	fingerprint, err := fingerprintOf(items, r.Interpreter.Epoch(), resource.Version+failure)
 	if err != nil {
 		return 0, err
 	}
@@ -104,14 +105,14 @@ func (r *Reconciler) aggregate(ctx context.Context, object cached.Object, observ
 	if err != nil {
 		return 0, err
 	}
-	version, err := r.writeTemplate(ctx, gvk, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource.Version, whole)
+	version, err := r.writeTemplate(ctx, gvk, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource.Version, whole, failure)
 	if err != nil {
 		return 0, err
 	}
 	if version != resource.Version {
 		last.at = r.Clock.Now()
 		r.memories.of(key).rewrote(resource.Version, version)
-		if fingerprint, err = fingerprintOf(items, r.Interpreter.Epoch(), version); err != nil {
+		if fingerprint, err = fingerprintOf(items, r.Interpreter.Epoch(), version+failure); err != nil {
 			return 0, err
 		}
 	}
@@ -195,8 +196,8 @@ func fingerprintOf(items []workv1alpha2.AggregatedStatusItem, epoch int64, versi
 // writeTemplate aggregates onto the resource and writes it if it differs. It
 // returns the version of the resource that its own write produced, or the given
 // version if there was nothing to write or the resource has changed since it was
-// observed.
-func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, version string, items []workv1alpha2.AggregatedStatusItem) (string, error) {
+// observed. failure is why a rollout of the resource has failed; empty if none has.
+func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, version string, items []workv1alpha2.AggregatedStatusItem, failure string) (string, error) {
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(gvk)
 	if err := r.Kinds.Get(ctx, key, template); err != nil {
@@ -205,6 +206,9 @@ func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionK
 	aggregated, err := r.Interpreter.AggregateStatus(template.DeepCopy(), items)
 	if err != nil {
 		return version, fmt.Errorf("aggregating the status of %s %s: %w", gvk.Kind, key, err)
+	}
+	if gvk == deploymentKind {
+		setProgress(aggregated, failure, r.Clock.Now())
 	}
 	if equality.Semantic.DeepEqual(template.Object["status"], aggregated.Object["status"]) {
 		return version, nil

@@ -30,12 +30,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
-	"github.com/karmada-direct/karmada-direct/controllers/customize"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
-func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write *decide.Write, means *customize.Renderer) error {
+func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write *decide.Write, means contents) error {
 	if means != nil {
 		done, err := means.Admit(ctx)
 		if err != nil {
@@ -51,7 +50,7 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 		// Before the reset, because the revision may turn out to be a different
 		// one.
 		var err error
-		if manifest, err = means.Manifest(write.Rendering); err != nil {
+		if manifest, err = means.Manifest(ctx, write.Rendering); err != nil {
 			return err
 		}
 	}
@@ -137,8 +136,8 @@ func (r *Reconciler) written(ctx context.Context, observed *decide.Observed, ope
 
 // create creates a Work. If the Work already exists, create determines who holds
 // it.
-func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, write *decide.Write, means *customize.Renderer) error {
-	manifest, err := means.Manifest(write.Rendering)
+func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, write *decide.Write, means contents) error {
+	manifest, err := means.Manifest(ctx, write.Rendering)
 	if err != nil {
 		return err
 	}

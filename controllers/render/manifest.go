@@ -85,10 +85,12 @@ func NewManifest(resource *unstructured.Unstructured, conflictResolution propaga
 	if err := pruned(object); err != nil {
 		return nil, fmt.Errorf("pruning %s %s/%s: %w", resource.GetKind(), resource.GetNamespace(), resource.GetName(), err)
 	}
-	manifest := &Manifest{
-		object:   object,
-		workName: names.GenerateWorkName(resource.GetKind(), resource.GetName(), resource.GetNamespace()),
-	}
+	return prepared(object)
+}
+
+// prepared returns the manifest of an object that is ready for members.
+func prepared(object *unstructured.Unstructured) (*Manifest, error) {
+	manifest := &Manifest{object: object, workName: names.GenerateWorkName(object.GetKind(), object.GetName(), object.GetNamespace())}
 	payload, err := manifest.payload("", "")
 	if err != nil {
 		return nil, err

@@ -77,6 +77,9 @@ type Target struct {
 	// Overrides records the override policies that were applied for the cluster,
 	// as annotations.
 	Overrides map[string]string
+	// Rollout is the revision that the cluster has been assigned in a rollout, and
+	// ConfirmedRollout the one that it confirmed last; empty if there is no rollout.
+	Rollout, ConfirmedRollout string
 }
 
 // WorkKey is the namespace and name of the Work of a resource on a cluster.
@@ -246,8 +249,18 @@ func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
 	if target.ReadySince != "" {
 		work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = target.ReadySince
 	}
+	setOrDelete(work.Annotations, propagationv1alpha1.RolloutRevisionAnnotation, target.Rollout)
+	setOrDelete(work.Annotations, propagationv1alpha1.ConfirmedRolloutRevisionAnnotation, target.ConfirmedRollout)
 	work.Labels[propagationv1alpha1.OwnerUIDLabel] = string(owner.UID)
 	work.Finalizers = withFinalizer(work.Finalizers)
+}
+
+func setOrDelete(values map[string]string, key, value string) {
+	if value == "" {
+		delete(values, key)
+		return
+	}
+	values[key] = value
 }
 
 // IsClaimed reports whether the metadata of a Work is what Claim would set. The time

@@ -27,6 +27,8 @@ type Assignment struct {
 	// Suspend: Karmada must not apply the Work now, even if the spec does not suspend the
 	// cluster.
 	Suspend bool
+	// Stage is the name of the stage of the cluster.
+	Stage string
 	// State is where the cluster stands in the rollout.
 	State State
 }
@@ -89,7 +91,7 @@ func (d *decision) assignments() []Assignment {
 	assigned := make([]Assignment, len(d.members))
 	for i := range d.members {
 		m := &d.members[i]
-		assigned[i] = Assignment{Cluster: m.Name, State: d.stateOf(m)}
+		assigned[i] = Assignment{Cluster: m.Name, Stage: d.stages[m.stage].Name, State: d.stateOf(m)}
 		assigned[i].Revision, assigned[i].Suspend = assign(status, &m.turn, m.Cluster)
 	}
 	return assigned

@@ -19,6 +19,8 @@ package rollout
 import (
 	"fmt"
 	"strings"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // followCommands follows the commands of users, each once. The status remembers them, so
@@ -85,7 +87,7 @@ func (d *decision) abort() {
 	switch d.next.Phase {
 	case Progressing:
 		d.stop(nil, true)
-		d.event(eventAborted, fmt.Sprintf("the rollout of revision %s was aborted", d.next.UpdateRevision))
+		d.event(propagationv1alpha1.EventRolloutAborted, fmt.Sprintf("the rollout of revision %s was aborted", d.next.UpdateRevision))
 	case Failed:
 		d.stop(d.next.Failure, true)
 	default:

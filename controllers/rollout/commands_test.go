@@ -19,6 +19,8 @@ package rollout
 import (
 	"testing"
 	"time"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // Rule 13: an approval is for one stage and one revision. It ends the soak, and is
@@ -27,11 +29,11 @@ func TestApproval(t *testing.T) {
 	s := newScene(t, soaking(nil), "canary1", "rest1")
 	s.request("r2")
 	s.play(2 * time.Hour)
-	s.isAt(Progressing, ReasonAwaitingApproval)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutAwaitingApproval)
 	for _, wrong := range []string{"canary@r1", "rest@r2", "canary", "@r2", "canary@", "r2", "canary@r22"} {
 		s.command(func(c *Commands) { c.Approve = wrong })
 		s.play(time.Minute)
-		s.is("after "+wrong, s.status.Reason, ReasonAwaitingApproval)
+		s.is("after "+wrong, s.status.Reason, propagationv1alpha1.ReasonRolloutAwaitingApproval)
 	}
 	s.command(func(c *Commands) { c.Approve = "canary@r2" })
 	s.play(time.Minute)
@@ -56,11 +58,11 @@ func TestApprovalsAreFollowedOnce(t *testing.T) {
 	s.each("canary1", isSick)
 	s.command(func(c *Commands) { c.Approve = "canary@r2" })
 	s.play(15 * time.Minute)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.each("canary1", isCured)
 	s.command(func(c *Commands) { c.Retry = "r2" })
 	s.play(2 * time.Hour)
-	s.isAt(Progressing, ReasonAwaitingApproval)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutAwaitingApproval)
 	s.command(func(c *Commands) { c.Approve = "canary@r2/again" })
 	s.play(time.Minute)
 	s.isAt(Completed, "")
@@ -76,10 +78,10 @@ func TestAbort(t *testing.T) {
 	s.is("an abort of another revision", s.with("r2"), "canary1")
 	s.command(func(c *Commands) { c.Abort = "r2" })
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 	s.command(func(c *Commands) { c.Retry = "r2" })
 	s.play(time.Minute)
-	s.isAt(Progressing, ReasonSoaking)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutSoaking)
 	s.is("an old abort is not followed again", s.with("r2"), "canary1")
 }
 
@@ -88,10 +90,10 @@ func TestAbortAfterAFailure(t *testing.T) {
 	s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
 	s.requestBad("r2")
 	s.play(time.Hour)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.command(func(c *Commands) { c.Abort = "r2" })
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 	s.is("message", s.decided().Report.Message, "revision r2 failed in stage canary on canary1; every cluster has revision r1 again")
 }
 
@@ -113,11 +115,11 @@ func TestPause(t *testing.T) {
 			s.complete()
 			set(s, true)
 			s.play(time.Hour)
-			s.isAt(Progressing, ReasonPaused)
+			s.isAt(Progressing, propagationv1alpha1.ReasonRolloutPaused)
 			s.is("the turn that had begun is over", s.with("r2"), "canary1")
 			s.request("r1")
 			s.play(time.Hour)
-			s.isAt(Reverting, ReasonPaused)
+			s.isAt(Reverting, propagationv1alpha1.ReasonRolloutPaused)
 			s.is("nothing returns", s.with("r2"), "canary1")
 			set(s, false)
 			s.play(time.Minute)
@@ -134,6 +136,6 @@ func TestAPauseIsLatched(t *testing.T) {
 	s.play(time.Minute)
 	s.command(func(c *Commands) { *c = Commands{} })
 	s.play(time.Hour)
-	s.isAt(Progressing, ReasonPaused)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutPaused)
 	s.is("updated", s.with("r2"), "")
 }

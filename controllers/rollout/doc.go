@@ -16,8 +16,7 @@ limitations under the License.
 
 // Package rollout decides which cluster may get which revision of a resource, and
 // when. It is pure: Decide gets what is observed, the recorded status and the time, and
-// returns the new status, an assignment for each cluster, and what to report. Nothing
-// calls it yet.
+// returns the new status, an assignment for each cluster, and what to report.
 //
 // A rollout brings the clusters from one revision to the next, stage by stage. The
 // status has three revisions:

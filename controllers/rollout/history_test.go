@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 var (
@@ -60,7 +62,9 @@ func TestHistories(t *testing.T) {
 	t.Logf("%d histories, %d steps, %d decisions; reached: %v", *histories, steps, decisions, reached)
 	for _, where := range []string{
 		string(Progressing), string(Completed), string(Failed), string(RollingBack), string(RolledBack), string(Reverting), string(StateLost),
-		ReasonProgressing, ReasonSoaking, ReasonAwaitingApproval, ReasonPaused, ReasonRollingBack, ReasonFailed, ReasonRolledBack, ReasonRollbackFailed, ReasonStateLost,
+		propagationv1alpha1.ReasonRolloutProgressing, propagationv1alpha1.ReasonRolloutSoaking, propagationv1alpha1.ReasonRolloutAwaitingApproval,
+		propagationv1alpha1.ReasonRolloutPaused, propagationv1alpha1.ReasonRolloutRollingBack, propagationv1alpha1.ReasonRolloutFailed,
+		propagationv1alpha1.ReasonRolledBack, propagationv1alpha1.ReasonRollbackFailed, propagationv1alpha1.ReasonRolloutStateLost,
 	} {
 		if reached[where] == 0 && *histories >= defaultHistories {
 			t.Errorf("no history reaches %s", where)
@@ -154,7 +158,7 @@ func (w *world) settle() {
 }
 
 func (w *world) approveIfAsked() bool {
-	if w.status == nil || w.status.Reason != ReasonAwaitingApproval {
+	if w.status == nil || w.status.Reason != propagationv1alpha1.ReasonRolloutAwaitingApproval {
 		return false
 	}
 	w.commands.Approve = fmt.Sprintf("%s@%s/%v", w.status.Stage, w.status.UpdateRevision, w.now)

@@ -18,8 +18,11 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // Report is what the conditions of the object say about the rollout.
@@ -32,19 +35,6 @@ type Report struct {
 	Message string
 }
 
-// Reasons of a Report.
-const (
-	ReasonProgressing      = "RolloutProgressing"
-	ReasonSoaking          = "RolloutSoaking"
-	ReasonAwaitingApproval = "RolloutAwaitingApproval"
-	ReasonPaused           = "RolloutPaused"
-	ReasonRollingBack      = "RolloutRollingBack"
-	ReasonFailed           = "RolloutFailed"
-	ReasonRolledBack       = "RolledBack"
-	ReasonRollbackFailed   = "RollbackFailed"
-	ReasonStateLost        = "RolloutStateLost"
-)
-
 // Event is an Event of the object.
 type Event struct {
 	Warning bool
@@ -52,35 +42,26 @@ type Event struct {
 	Message string
 }
 
-// Reasons of Events that are not reasons of a Report.
-const (
-	eventStarted          = "RolloutStarted"
-	eventStageStarted     = "StageStarted"
-	eventStageCompleted   = "StageCompleted"
-	eventApprovalRequired = "ApprovalRequired"
-	eventClusterFailed    = "ClusterFailed"
-	eventFailed           = ReasonFailed
-	eventAborted          = "RolloutAborted"
-	eventSuperseded       = "RolloutSuperseded"
-	eventCompleted        = "RolloutCompleted"
-	eventRejected         = "CommandRejected"
-)
-
 // maxEvents is how many Events of one decision may be about single clusters.
 const maxEvents = 16
 
+// warnings are the reasons of Events that are warnings.
+var warnings = []string{
+	propagationv1alpha1.EventClusterFailed, propagationv1alpha1.EventCommandRejected,
+	propagationv1alpha1.ReasonRolloutFailed, propagationv1alpha1.ReasonRollbackFailed,
+}
+
 func (d *decision) event(reason, message string) {
-	if reason != eventClusterFailed || len(d.events) < maxEvents {
-		isWarning := reason == eventClusterFailed || reason == eventFailed || reason == eventRejected || reason == ReasonRollbackFailed
-		d.events = append(d.events, Event{Warning: isWarning, Reason: reason, Message: message})
+	if reason != propagationv1alpha1.EventClusterFailed || len(d.events) < maxEvents {
+		d.events = append(d.events, Event{Warning: slices.Contains(warnings, reason), Reason: reason, Message: message})
 	}
 }
 
-func (d *decision) reject(message string) { d.event(eventRejected, message) }
+func (d *decision) reject(message string) { d.event(propagationv1alpha1.EventCommandRejected, message) }
 
 func (d *decision) announceSuperseded(replaced string) {
 	if d.next.Phase == Progressing {
-		d.event(eventSuperseded, fmt.Sprintf("revision %s replaces %s before every cluster has it", d.next.UpdateRevision, replaced))
+		d.event(propagationv1alpha1.EventRolloutSuperseded, fmt.Sprintf("revision %s replaces %s before every cluster has it", d.next.UpdateRevision, replaced))
 	}
 }
 
@@ -90,9 +71,9 @@ func (d *decision) announce(report Report) {
 		return
 	}
 	switch report.Reason {
-	case ReasonAwaitingApproval:
-		d.event(eventApprovalRequired, report.Message)
-	case ReasonPaused, ReasonRolledBack, ReasonRollbackFailed:
+	case propagationv1alpha1.ReasonRolloutAwaitingApproval:
+		d.event(propagationv1alpha1.EventApprovalRequired, report.Message)
+	case propagationv1alpha1.ReasonRolloutPaused, propagationv1alpha1.ReasonRolledBack, propagationv1alpha1.ReasonRollbackFailed:
 		d.event(report.Reason, report.Message)
 	}
 }
@@ -104,16 +85,16 @@ func (d *decision) report() Report {
 	case Progressing:
 		return d.reportProgress()
 	case Failed:
-		return Report{Stalled: true, Reason: ReasonFailed, Message: d.failureMessage() + "; nothing more starts: change the resource, or request a retry"}
+		return Report{Stalled: true, Reason: propagationv1alpha1.ReasonRolloutFailed, Message: d.failureMessage() + "; nothing more starts: change the resource, or request a retry"}
 	case RollingBack, Reverting:
 		if d.isPaused() {
-			return Report{Reason: ReasonPaused, Message: "the return to revision " + s.CurrentRevision + " is paused"}
+			return Report{Reason: propagationv1alpha1.ReasonRolloutPaused, Message: "the return to revision " + s.CurrentRevision + " is paused"}
 		}
 		return d.reportReturn()
 	case RolledBack:
 		return d.reportReturned()
 	case StateLost:
-		return Report{Stalled: true, Reason: ReasonStateLost, Message: "the status of the rollout is lost, and every cluster keeps what it has; " +
+		return Report{Stalled: true, Reason: propagationv1alpha1.ReasonRolloutStateLost, Message: "the status of the rollout is lost, and every cluster keeps what it has; " +
 			"request a retry of revision " + s.UpdateRevision + " to begin with that"}
 	case Completed:
 		return d.reportLate()
@@ -133,9 +114,9 @@ func (d *decision) reportLate() Report {
 		switch {
 		case waiting == 0:
 		case d.isPaused():
-			return Report{Reason: ReasonPaused, Message: fmt.Sprintf("the rollout is paused; %s of stage %s still to get revision %s", counted(waiting), s.Name, d.next.CurrentRevision)}
+			return Report{Reason: propagationv1alpha1.ReasonRolloutPaused, Message: fmt.Sprintf("the rollout is paused; %s of stage %s still to get revision %s", counted(waiting), s.Name, d.next.CurrentRevision)}
 		case d.failedLate(s) > s.MaxFailures:
-			return Report{Stalled: true, Reason: ReasonFailed, Message: fmt.Sprintf("of the clusters of stage %s that came late, %d failed with revision %s; %s not begin before they recover",
+			return Report{Stalled: true, Reason: propagationv1alpha1.ReasonRolloutFailed, Message: fmt.Sprintf("of the clusters of stage %s that came late, %d failed with revision %s; %s not begin before they recover",
 				s.Name, d.failedLate(s), d.next.CurrentRevision, others(waiting))}
 		}
 	}
@@ -155,15 +136,15 @@ func (d *decision) reportProgress() Report {
 	about := d.progress(s)
 	switch {
 	case d.isPaused():
-		return Report{Reason: ReasonPaused, Message: "the rollout is paused in " + about}
+		return Report{Reason: propagationv1alpha1.ReasonRolloutPaused, Message: "the rollout is paused in " + about}
 	case s.ReadySince == nil:
-		return Report{Reason: ReasonProgressing, Message: about}
+		return Report{Reason: propagationv1alpha1.ReasonRolloutProgressing, Message: about}
 	case d.soakLeft(s) > 0:
-		return Report{Reason: ReasonSoaking, Message: about + "; good since " + s.ReadySince.UTC().Format(time.RFC3339)}
+		return Report{Reason: propagationv1alpha1.ReasonRolloutSoaking, Message: about + "; good since " + s.ReadySince.UTC().Format(time.RFC3339)}
 	case d.awaitsApproval(s):
-		return Report{Reason: ReasonAwaitingApproval, Message: fmt.Sprintf("%s; to continue, approve %s@%s", about, s.Name, d.next.UpdateRevision)}
+		return Report{Reason: propagationv1alpha1.ReasonRolloutAwaitingApproval, Message: fmt.Sprintf("%s; to continue, approve %s@%s", about, s.Name, d.next.UpdateRevision)}
 	}
-	return Report{Reason: ReasonProgressing, Message: about}
+	return Report{Reason: propagationv1alpha1.ReasonRolloutProgressing, Message: about}
 }
 
 // progress counts the clusters of a stage.
@@ -197,9 +178,9 @@ func (d *decision) reportReturn() Report {
 	}
 	about := fmt.Sprintf("%d of %d clusters have revision %s again", back, len(d.members), d.next.CurrentRevision)
 	if d.next.Phase == Reverting {
-		return Report{Reason: ReasonProgressing, Message: about}
+		return Report{Reason: propagationv1alpha1.ReasonRolloutProgressing, Message: about}
 	}
-	return Report{Reason: ReasonRollingBack, Message: d.failureMessage() + "; " + about}
+	return Report{Reason: propagationv1alpha1.ReasonRolloutRollingBack, Message: d.failureMessage() + "; " + about}
 }
 
 // reportReturned names the clusters that have not returned.
@@ -211,10 +192,10 @@ func (d *decision) reportReturned() Report {
 		}
 	}
 	if len(missing) > 0 {
-		return Report{Stalled: true, Reason: ReasonRollbackFailed, Message: fmt.Sprintf("%s; not back at revision %s: %s",
+		return Report{Stalled: true, Reason: propagationv1alpha1.ReasonRollbackFailed, Message: fmt.Sprintf("%s; not back at revision %s: %s",
 			d.failureMessage(), d.next.CurrentRevision, listed(missing, len(missing)))}
 	}
-	return Report{Stalled: true, Reason: ReasonRolledBack, Message: fmt.Sprintf("%s; every cluster has revision %s again",
+	return Report{Stalled: true, Reason: propagationv1alpha1.ReasonRolledBack, Message: fmt.Sprintf("%s; every cluster has revision %s again",
 		d.failureMessage(), d.next.CurrentRevision)}
 }
 

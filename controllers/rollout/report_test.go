@@ -25,6 +25,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // decided is what the leader decides now. It writes nothing.
@@ -91,29 +93,29 @@ func TestReports(t *testing.T) {
 	reports(Report{})
 	s.each("canary3", isNotReady)
 	s.request("r2")
-	reports(Report{Reason: ReasonProgressing, Message: "stage canary: 0 of 3 clusters ready with revision r2, 1 cannot get it now"})
+	reports(Report{Reason: propagationv1alpha1.ReasonRolloutProgressing, Message: "stage canary: 0 of 3 clusters ready with revision r2, 1 cannot get it now"})
 	s.play(time.Minute)
-	reports(Report{Reason: ReasonSoaking, Message: "stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now; good since 2026-01-01T12:00:51Z"})
+	reports(Report{Reason: propagationv1alpha1.ReasonRolloutSoaking, Message: "stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now; good since 2026-01-01T12:00:51Z"})
 	s.strategy.Paused = true
-	reports(Report{Reason: ReasonPaused, Message: "the rollout is paused in stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now"})
+	reports(Report{Reason: propagationv1alpha1.ReasonRolloutPaused, Message: "the rollout is paused in stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now"})
 	s.strategy.Paused = false
 	s.play(time.Hour)
-	reports(Report{Reason: ReasonAwaitingApproval, Message: "stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now; to continue, approve canary@r2"})
+	reports(Report{Reason: propagationv1alpha1.ReasonRolloutAwaitingApproval, Message: "stage canary: 2 of 3 clusters ready with revision r2, 1 cannot get it now; to continue, approve canary@r2"})
 	s.command(func(c *Commands) { c.Approve = "canary@r2" })
 	s.each("rest1 rest2", isSick)
 	s.play(599 * time.Second)
-	reports(Report{Reason: ReasonProgressing, Message: "stage rest: 0 of 4 clusters ready with revision r2"})
+	reports(Report{Reason: propagationv1alpha1.ReasonRolloutProgressing, Message: "stage rest: 0 of 4 clusters ready with revision r2"})
 	s.now += 2 * time.Second
 	failed := "revision r2 failed in stage rest on rest1, rest2"
-	reports(Report{Reason: ReasonRollingBack, Message: failed + "; 3 of 7 clusters have revision r1 again"})
+	reports(Report{Reason: propagationv1alpha1.ReasonRolloutRollingBack, Message: failed + "; 3 of 7 clusters have revision r1 again"})
 	s.each("rest1", isNotReady)
 	s.each("rest2", isCured)
 	s.play(11 * time.Minute)
-	reports(Report{Stalled: true, Reason: ReasonRollbackFailed, Message: failed + "; not back at revision r1: rest1"})
+	reports(Report{Stalled: true, Reason: propagationv1alpha1.ReasonRollbackFailed, Message: failed + "; not back at revision r1: rest1"})
 	s.each("rest1", isReady)
 	s.each("rest1 rest2", isCured)
 	s.play(time.Minute)
-	reports(Report{Stalled: true, Reason: ReasonRolledBack, Message: failed + "; every cluster has revision r1 again"})
+	reports(Report{Stalled: true, Reason: propagationv1alpha1.ReasonRolledBack, Message: failed + "; every cluster has revision r1 again"})
 }
 
 func TestReportsOfFailures(t *testing.T) {
@@ -182,12 +184,12 @@ func TestReportsOfLateClusters(t *testing.T) {
 	s.strategy.Paused = true
 	s.each("b c d", isReady)
 	s.play(time.Minute)
-	s.isAt(Completed, ReasonPaused)
+	s.isAt(Completed, propagationv1alpha1.ReasonRolloutPaused)
 	s.is("message", s.decided().Report.Message, "the rollout is paused; 3 clusters of stage default still to get revision r2")
 	s.strategy.Paused = false
 	s.each("b", isSick)
 	s.play(time.Hour)
-	s.isAt(Completed, ReasonFailed)
+	s.isAt(Completed, propagationv1alpha1.ReasonRolloutFailed)
 	s.is("message", s.decided().Report.Message,
 		"of the clusters of stage default that came late, 1 failed with revision r2; 2 others do not begin before they recover")
 	s.each("b", isCured)
@@ -207,10 +209,10 @@ func TestManyEvents(t *testing.T) {
 	s.requestBad("r2")
 	s.play(time.Hour)
 	last := (*events)[len(*events)-1]
-	if len(*events) > 2+maxEvents+1 || !strings.HasPrefix(last, ReasonFailed) {
+	if len(*events) > 2+maxEvents+1 || !strings.HasPrefix(last, propagationv1alpha1.ReasonRolloutFailed) {
 		t.Errorf("%d events, the last one: %s", len(*events), last)
 	}
-	if got := len(s.status.Failure.ClusterNames); got != maxFailureNames || s.status.Failure.Clusters != 40 {
+	if got := len(s.status.Failure.ClusterNames); got != propagationv1alpha1.MaxFailedClusters || s.status.Failure.Clusters != 40 {
 		t.Errorf("%d of %d names", got, s.status.Failure.Clusters)
 	}
 }
@@ -226,12 +228,12 @@ func TestEventsOfOldRevisions(t *testing.T) {
 	s.play(time.Minute)
 	s.requestBad("r3")
 	s.play(time.Hour)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.request("r4")
 	s.play(time.Minute)
 	*events = nil
 	s.request("r3")
 	s.complete()
 	s.is("event", strings.Join(*events, "; "), "RolloutSuperseded: revision r3 replaces r4 before every cluster has it")
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 }

@@ -19,6 +19,8 @@ package rollout
 import (
 	"fmt"
 	"slices"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // isFailed reports whether the requested revision has failed.
@@ -150,7 +152,7 @@ func (d *decision) rename(replaced string) {
 // enough: those that have the update revision must prove it in a turn.
 func (d *decision) startOver() {
 	d.next.Phase = Progressing
-	d.event(eventStarted, fmt.Sprintf("revision %s is rolled out to %s", d.next.UpdateRevision, counted(len(d.members))))
+	d.event(propagationv1alpha1.EventRolloutStarted, fmt.Sprintf("revision %s is rolled out to %s", d.next.UpdateRevision, counted(len(d.members))))
 	d.resetStages()
 	d.keepTurns(d.next.CurrentRevision)
 	for i := range d.members {
@@ -194,5 +196,5 @@ func (d *decision) complete() {
 	d.next.FailedRevision, d.next.Failure = "", nil
 	// What has failed, or was stopped, remains so.
 	d.keepTurns(d.next.UpdateRevision)
-	d.event(eventCompleted, fmt.Sprintf("revision %s is the current one", d.next.UpdateRevision))
+	d.event(propagationv1alpha1.EventRolloutCompleted, fmt.Sprintf("revision %s is the current one", d.next.UpdateRevision))
 }

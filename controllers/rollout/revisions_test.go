@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // soaking is canaryThenRest in which the canary soaks for an hour and must be approved.
@@ -43,10 +45,10 @@ func TestSuperseded(t *testing.T) {
 	s.requestBad("r3")
 	s.command(func(c *Commands) { c.Approve = "canary@r2" })
 	s.play(2 * time.Minute)
-	s.isAt(Progressing, ReasonProgressing)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutProgressing)
 	s.is("promoted", s.assigned("r3"), "canary1")
 	s.play(10 * time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 	s.is("back at the first revision", s.with("r1"), "canary1 rest1")
 }
 
@@ -86,7 +88,7 @@ func testEquivalent(t *testing.T, named int) {
 		s.play(599 * time.Second)
 		s.changeNothing(named, 0)
 		s.play(2 * time.Second)
-		s.isAt(Failed, ReasonFailed)
+		s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 		s.is("failed revision", s.status.FailedRevision, "r3")
 	})
 	t.Run("a cluster that is about to be done is done", func(t *testing.T) {
@@ -119,7 +121,7 @@ func TestEquivalentIsNoProgress(t *testing.T) {
 		s.play(2 * time.Hour)
 		s.changeNothing(0, 0)
 		s.play(time.Hour)
-		s.isAt(Progressing, ReasonAwaitingApproval)
+		s.isAt(Progressing, propagationv1alpha1.ReasonRolloutAwaitingApproval)
 	})
 	t.Run("a failure stays", func(t *testing.T) {
 		s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
@@ -127,14 +129,14 @@ func TestEquivalentIsNoProgress(t *testing.T) {
 		s.play(time.Hour)
 		s.changeNothing(0, 0)
 		s.play(time.Hour)
-		s.isAt(Failed, ReasonFailed)
+		s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 		s.is("failed revision", s.status.FailedRevision, "r3")
 	})
 	t.Run("but not after a rollback", func(t *testing.T) {
 		s := newScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure = FailureRollback }), "canary1", "rest1")
 		s.requestBad("r2")
 		s.play(time.Hour)
-		s.isAt(RolledBack, ReasonRolledBack)
+		s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 		s.equivalent = true
 		s.request("r3")
 		s.play(time.Minute)
@@ -153,7 +155,7 @@ func TestRevert(t *testing.T) {
 	s.play(time.Second)
 	s.request("r1")
 	s.complete()
-	s.isAt(Reverting, ReasonProgressing)
+	s.isAt(Reverting, propagationv1alpha1.ReasonRolloutProgressing)
 	if canary := s.status.Stages[0]; canary.StartedAt != nil || canary.ReadySince != nil {
 		t.Errorf("the stage of the rollout that was left: %+v", canary)
 	}
@@ -171,13 +173,13 @@ func TestRollback(t *testing.T) {
 	s.each("canary1", func(c *simulated) { c.refuses = true })
 	s.requestBad("r2")
 	s.play(601 * time.Second)
-	s.isAt(RollingBack, ReasonRollingBack)
+	s.isAt(RollingBack, propagationv1alpha1.ReasonRolloutRollingBack)
 	s.each("canary1", func(c *simulated) { c.refuses = false })
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 	s.is("back", s.with("r1"), "canary1 canary2 rest1")
 	s.play(24 * time.Hour)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 
 	s.tell("somebody requests a retry of what works now")
 	clear(s.bad)
@@ -201,10 +203,10 @@ func TestRollbackAroundUnreachableClusters(t *testing.T) {
 	s.is("back", s.with("r1"), "canary2 canary3 canary4")
 	s.is("phase", string(s.status.Phase), string(RollingBack))
 	s.play(10 * time.Minute)
-	s.isAt(RolledBack, ReasonRollbackFailed)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRollbackFailed)
 	s.each("canary1", isReady)
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 }
 
 // Rule 12: what cannot be rolled back pauses.
@@ -213,7 +215,7 @@ func TestNoRollback(t *testing.T) {
 		s := emptyScene(t, canaryThenRest(func(s *Strategy) { s.OnFailure = FailureRollback }), "canary1", "rest1")
 		s.requestBad("r1")
 		s.play(time.Hour)
-		s.isAt(Failed, ReasonFailed)
+		s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 		s.is("assigned", s.assigned("r1"), "canary1")
 	})
 	t.Run("of what must not return", func(t *testing.T) {
@@ -221,7 +223,7 @@ func TestNoRollback(t *testing.T) {
 		s.decide = neverBack
 		s.requestBad("r2")
 		s.play(time.Hour)
-		s.isAt(Failed, ReasonFailed)
+		s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 		s.is("assigned", s.assigned("r2"), "canary1")
 	})
 }
@@ -231,10 +233,10 @@ func TestRollbackAfterwards(t *testing.T) {
 	s := newScene(t, canaryThenRest(nil), "canary1", "rest1")
 	s.requestBad("r2")
 	s.play(time.Hour)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.strategy.OnFailure = FailureRollback
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 }
 
 // A fix that replaces a bad revision does not leave the bad one in place until it is the
@@ -268,7 +270,7 @@ func TestFixWithoutARollback(t *testing.T) {
 			s.is("updated", s.with("r2"), "canary1 rest1")
 			s.each("rest1", isSick)
 			s.play(15 * time.Minute)
-			s.isAt(Failed, ReasonFailed)
+			s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 			s.request("r3")
 			s.play(time.Minute)
 			s.is("the fix", s.with("r3"), "canary1")
@@ -299,7 +301,7 @@ func TestFailedRevisionRequestedAgain(t *testing.T) {
 	s.is("the fix", s.with("r3"), "canary1")
 	s.request("r2")
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 	s.is("everywhere", s.with("r1"), "canary1 rest1")
 }
 
@@ -339,7 +341,7 @@ func TestRollbackWithoutAResource(t *testing.T) {
 	s.play(time.Minute)
 	s.unreadable = true
 	s.play(15 * time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 }
 
 // Rule 15: adoption begins with what the clusters have.
@@ -387,11 +389,11 @@ func TestLostStatus(t *testing.T) {
 	s.play(time.Minute)
 	s.loseStatus(0, 0)
 	s.play(24 * time.Hour)
-	s.isAt(StateLost, ReasonStateLost)
+	s.isAt(StateLost, propagationv1alpha1.ReasonRolloutStateLost)
 	s.is("kept", s.with("r1"), "rest1 rest2")
 	s.request("r3")
 	s.play(time.Hour)
-	s.isAt(StateLost, ReasonStateLost)
+	s.isAt(StateLost, propagationv1alpha1.ReasonRolloutStateLost)
 	s.is("kept, also after a change", s.with("r1"), "rest1 rest2")
 	s.command(func(c *Commands) { c.Retry = "r3" })
 	s.play(3 * time.Hour)
@@ -419,10 +421,10 @@ func TestRelease(t *testing.T) {
 	s.unreadable, s.released = false, false
 	s.requestBad("r3")
 	s.play(15 * time.Minute)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.released = true
 	s.play(time.Hour)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.is("held", s.with("r2"), "rest1")
 	s.request("r4")
 	s.play(time.Minute)

@@ -22,6 +22,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 var (
@@ -43,13 +45,13 @@ func (d *decision) judge() {
 				continue
 			}
 			failure.Clusters++
-			if len(failure.ClusterNames) < maxFailureNames {
+			if len(failure.ClusterNames) < propagationv1alpha1.MaxFailedClusters {
 				failure.ClusterNames = append(failure.ClusterNames, m.Name)
 			}
 		}
 		if failure.Clusters > s.MaxFailures {
 			d.stop(failure, d.strategy.OnFailure == FailureRollback)
-			d.event(eventFailed, d.failureMessage())
+			d.event(propagationv1alpha1.ReasonRolloutFailed, d.failureMessage())
 			return
 		}
 	}
@@ -71,13 +73,13 @@ func (d *decision) advance() {
 		d.holdAfter(i)
 		if s.StartedAt == nil {
 			s.StartedAt = d.stampTime()
-			d.event(eventStageStarted, fmt.Sprintf("stage %s begins, with %s", s.Name, counted(len(s.members))))
+			d.event(propagationv1alpha1.EventStageStarted, fmt.Sprintf("stage %s begins, with %s", s.Name, counted(len(s.members))))
 		}
 		if !d.passes(s) {
 			return
 		}
 		s.PassedAt = d.stampTime()
-		d.event(eventStageCompleted, fmt.Sprintf("stage %s has revision %s", s.Name, d.next.UpdateRevision))
+		d.event(propagationv1alpha1.EventStageCompleted, fmt.Sprintf("stage %s has revision %s", s.Name, d.next.UpdateRevision))
 	}
 	d.next.Stage = ""
 	d.complete()
@@ -139,7 +141,11 @@ func (d *decision) soakLeft(s *stage) time.Duration {
 	if s.ReadySince == nil || len(s.members) == 0 || s.ApprovedRevision == d.next.UpdateRevision {
 		return 0
 	}
-	return d.remaining(s.ReadySince.Unix(), ptr.Deref(s.spec.SoakSeconds, d.strategy.SoakSeconds))
+	seconds := ptr.Deref(s.spec.SoakSeconds, d.strategy.SoakSeconds)
+	if seconds == 0 {
+		return 0 // recorded times are up to a second in the future
+	}
+	return d.remaining(s.ReadySince.Unix(), seconds)
 }
 
 func (d *decision) awaitsApproval(s *stage) bool {
@@ -161,7 +167,7 @@ func (d *decision) finish() {
 	}
 	if d.next.Phase == Reverting {
 		d.next.Phase = Completed
-		d.event(eventCompleted, fmt.Sprintf("the clusters have returned to revision %s", d.next.CurrentRevision))
+		d.event(propagationv1alpha1.EventRolloutCompleted, fmt.Sprintf("the clusters have returned to revision %s", d.next.CurrentRevision))
 		return
 	}
 	d.next.Phase = RolledBack

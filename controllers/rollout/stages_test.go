@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // Rule 9: a stage soaks as a whole, and the next one begins after that.
@@ -28,7 +30,7 @@ func TestSoak(t *testing.T) {
 	s := newScene(t, canaryThenRest(func(s *Strategy) { s.Stages[0].SoakSeconds = ptr.To[int32](3600) }), "canary1", "canary2", "rest1")
 	s.request("r2")
 	s.play(time.Hour)
-	s.isAt(Progressing, ReasonSoaking)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutSoaking)
 	s.is("an hour after the change", s.assigned("r2"), "canary1 canary2")
 	s.play(time.Minute)
 	s.is("an hour after the stage was done", s.with("r2"), "canary1 canary2 rest1")
@@ -94,13 +96,13 @@ func TestARelapseAfterAFailure(t *testing.T) {
 	s.each("canary1", isSick)
 	s.request("r2")
 	s.play(30 * time.Minute)
-	s.isAt(Progressing, ReasonSoaking)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutSoaking)
 	s.each("canary2", isSick)
 	s.play(5 * time.Minute)
-	s.isAt(Progressing, ReasonProgressing)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutProgressing)
 	s.each("canary2", isCured)
 	s.play(59 * time.Minute)
-	s.isAt(Progressing, ReasonSoaking)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutSoaking)
 	s.play(2 * time.Minute)
 	s.is("after another hour", s.with("r2"), "canary1 canary2 canary3 rest1")
 }
@@ -117,7 +119,7 @@ func TestALateRelapse(t *testing.T) {
 	s.is("at the deadline of rest1", string(s.status.Phase), string(RollingBack))
 	s.each("canary1 rest1", isCured)
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 }
 
 // Rule 9: clusters that leave do not shrink the budget.
@@ -159,10 +161,10 @@ func TestLateClusters(t *testing.T) {
 	s.play(5 * time.Minute)
 	s.is("one at a time", s.assigned("r2"), "canary1 canary2 rest1")
 	s.play(20 * time.Minute)
-	s.isAt(Progressing, ReasonSoaking)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutSoaking)
 	s.is("too many late failures start no more", s.assigned("r2"), "canary1 canary2 rest1")
 	s.play(time.Hour)
-	s.isAt(Completed, ReasonFailed)
+	s.isAt(Completed, propagationv1alpha1.ReasonRolloutFailed)
 }
 
 // Late clusters that are in progress do not count as failed.
@@ -191,7 +193,7 @@ func TestReorderedStages(t *testing.T) {
 	s.is("stage", s.status.Stage, "rest")
 	s.each("rest1", isReady)
 	s.play(30 * time.Minute)
-	s.isAt(Progressing, ReasonSoaking)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutSoaking)
 	s.play(time.Hour)
 	s.isAt(Completed, "")
 }
@@ -248,7 +250,7 @@ func TestEmptyStage(t *testing.T) {
 	s := newScene(t, canaryThenRest(func(s *Strategy) { s.SoakSeconds, s.Stages[0].Approval = 3600, ApprovalRequired }), "rest1")
 	s.request("r2")
 	s.play(time.Minute)
-	s.isAt(Progressing, ReasonAwaitingApproval)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutAwaitingApproval)
 	s.command(func(c *Commands) { c.Approve = "canary@r2" })
 	s.play(time.Minute)
 	s.is("updated", s.with("r2"), "rest1")
@@ -263,7 +265,7 @@ func TestNoClusters(t *testing.T) {
 		c.targeted = false
 	}
 	s.play(24 * time.Hour)
-	s.isAt(Progressing, ReasonProgressing)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutProgressing)
 	s.join("canary2", "canary")
 	s.join("rest2", "rest")
 	s.play(time.Minute)
@@ -290,7 +292,7 @@ func TestDeletedWorksAfterAFailure(t *testing.T) {
 	s.each("canary1", isSick)
 	s.request("r2")
 	s.play(time.Hour)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.disturbWork(1, 0)
 	s.disturbWork(2, 0)
 	s.play(time.Minute)

@@ -16,7 +16,11 @@ limitations under the License.
 
 package rollout
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
 
 // Status is everything that is recorded about the rollouts of an object.
 type Status struct {
@@ -48,17 +52,17 @@ type Status struct {
 }
 
 // Phase is what happens to the clusters.
-type Phase string
+type Phase = propagationv1alpha1.RolloutPhase
 
 // Phases. The documentation of the package explains them.
 const (
-	Progressing Phase = "Progressing"
-	Completed   Phase = "Completed"
-	Failed      Phase = "Failed"
-	RollingBack Phase = "RollingBack"
-	RolledBack  Phase = "RolledBack"
-	Reverting   Phase = "Reverting"
-	StateLost   Phase = "StateLost"
+	Progressing = propagationv1alpha1.RolloutPhaseProgressing
+	Completed   = propagationv1alpha1.RolloutPhaseCompleted
+	Failed      = propagationv1alpha1.RolloutPhaseFailed
+	RollingBack = propagationv1alpha1.RolloutPhaseRollingBack
+	RolledBack  = propagationv1alpha1.RolloutPhaseRolledBack
+	Reverting   = propagationv1alpha1.RolloutPhaseReverting
+	StateLost   = propagationv1alpha1.RolloutPhaseStateLost
 )
 
 // Failure is where a revision failed.
@@ -71,9 +75,6 @@ type Failure struct {
 	// Clusters is the number of failed clusters.
 	Clusters int32
 }
-
-// maxFailureNames is the maximum number of names in a Failure.
-const maxFailureNames = 16
 
 // StageStatus is the state of one stage.
 type StageStatus struct {
@@ -115,16 +116,16 @@ type Turn struct {
 }
 
 // TurnKind is why a cluster has a turn.
-type TurnKind string
+type TurnKind = propagationv1alpha1.RolloutTurnKind
 
 const (
 	// Regular turns bring the clusters of a stage to a revision.
 	Regular TurnKind = ""
 	// Late turns begin after the stage was passed.
-	Late TurnKind = "Late"
+	Late = propagationv1alpha1.RolloutTurnLate
 	// Relapse turns are those of clusters that were done and became unhealthy, or refuse
 	// the revision. Their clock runs from that time.
-	Relapse TurnKind = "Relapse"
+	Relapse = propagationv1alpha1.RolloutTurnRelapse
 )
 
 // Commands are what users request by annotation. The zero value requests nothing. A

@@ -22,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // Strategy defines how a change reaches the clusters.
@@ -67,23 +69,23 @@ type Stage struct {
 }
 
 // FailurePolicy defines what happens when too many clusters fail.
-type FailurePolicy string
+type FailurePolicy = propagationv1alpha1.RolloutFailurePolicy
 
 const (
 	// FailurePause starts nothing more.
-	FailurePause FailurePolicy = "Pause"
+	FailurePause = propagationv1alpha1.RolloutFailurePause
 	// FailureRollback returns the clusters to the current revision.
-	FailureRollback FailurePolicy = "Rollback"
+	FailureRollback = propagationv1alpha1.RolloutFailureRollback
 )
 
 // Approval defines whether a stage needs an approval.
-type Approval string
+type Approval = propagationv1alpha1.RolloutApproval
 
 // ApprovalRequired means that a stage needs an approval.
-const ApprovalRequired Approval = "Required"
+const ApprovalRequired = propagationv1alpha1.RolloutApprovalRequired
 
 // DefaultStage is the name of the stage of all clusters that belong to no other one.
-const DefaultStage = "default"
+const DefaultStage = propagationv1alpha1.RolloutDefaultStage
 
 const (
 	defaultMinReadySeconds         = 10

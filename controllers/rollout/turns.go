@@ -25,6 +25,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // watchTime is how long a process must have watched the clusters before it declares one
@@ -167,7 +169,7 @@ func (d *decision) observeDeadline(m *member) {
 		return
 	}
 	m.turn.failed = true
-	d.event(eventClusterFailed, fmt.Sprintf("cluster %s has not become healthy with revision %s within %d s", m.Name, m.turn.revision, d.deadline()))
+	d.event(propagationv1alpha1.EventClusterFailed, fmt.Sprintf("cluster %s has not become healthy with revision %s within %d s", m.Name, m.turn.revision, d.deadline()))
 }
 
 func (d *decision) deadline() int32 {

@@ -22,6 +22,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
 
 // Rule 5: which clusters begin is recorded before their Works are written, in the order
@@ -140,7 +142,7 @@ func TestTooManyFailures(t *testing.T) {
 	s := newScene(t, canaryThenRest(func(s *Strategy) { s.MaxConcurrency = number(1) }), "canary1", "canary2", "rest1")
 	s.requestBad("r2")
 	s.play(700 * time.Second)
-	s.isAt(Failed, ReasonFailed)
+	s.isAt(Failed, propagationv1alpha1.ReasonRolloutFailed)
 	s.is("assigned", s.assigned("r2"), "canary1")
 	s.is("failed revision", s.status.FailedRevision, "r2")
 	s.play(24 * time.Hour)
@@ -215,7 +217,7 @@ func TestTheOnlyCanaryIsGone(t *testing.T) {
 	s.each("canary1", isNotReady)
 	s.request("r2")
 	s.play(24 * time.Hour)
-	s.isAt(Progressing, ReasonProgressing)
+	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutProgressing)
 	s.is("promoted", s.assigned("r2"), "")
 	s.each("canary1", isReady)
 	s.play(time.Minute)
@@ -229,14 +231,14 @@ func TestAbandonedRevisionsDoNotReturn(t *testing.T) {
 	s.complete()
 	s.each("canary2", isNotReady)
 	s.play(700 * time.Second)
-	s.isAt(RollingBack, ReasonRollingBack)
+	s.isAt(RollingBack, propagationv1alpha1.ReasonRolloutRollingBack)
 	s.is("assigned", s.assigned("r1"), "canary1 canary2 rest1")
 	s.play(600 * time.Second)
-	s.isAt(RolledBack, ReasonRollbackFailed)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRollbackFailed)
 	s.is("not back", s.overdue(), "canary2")
 	s.each("canary2", isReady)
 	s.play(time.Minute)
-	s.isAt(RolledBack, ReasonRolledBack)
+	s.isAt(RolledBack, propagationv1alpha1.ReasonRolledBack)
 }
 
 // Rule 8: without a revision to return to, the Work is suspended.
@@ -266,7 +268,7 @@ func TestTheNextClockIsBehind(t *testing.T) {
 		s.play(50 * time.Second)
 		behind(s)
 		s.play(59 * time.Second)
-		s.isAt(Progressing, ReasonProgressing)
+		s.isAt(Progressing, propagationv1alpha1.ReasonRolloutProgressing)
 		s.play(2 * time.Second)
 		s.isAt(Completed, "")
 	})

@@ -5,6 +5,10 @@
 -- a problem is Progressing at first, and Degraded if it persists. If Karmada has lost
 -- contact with a cluster, the object stays Progressing, because nothing indicates a
 -- problem with the resource.
+--
+-- While a rollout is in progress, its deadlines and budgets decide what is a problem: the
+-- object is Progressing, or Suspended if the rollout waits for a user, until the rollout
+-- fails or ends.
 local os = require("os")
 
 -- For how many seconds a cluster may refuse the resource, or report it unhealthy,
@@ -75,10 +79,22 @@ local clusters, lasting = trouble()
 if obj.metadata.deletionTimestamp ~= nil then
   return {status = "Progressing", message = "being withdrawn; " .. clusters}
 end
+local suspended = obj.spec.suspension ~= nil and obj.spec.suspension.dispatching
+local rollout = obj.status.rollout or {}
+if rollout.reason ~= nil and not suspended then
+  local report, message = condition("Reconciling"), rollout.reason .. ": " .. rollout.progress
+  if report.status == "True" then
+    message = report.reason .. ": " .. report.message
+  end
+  if rollout.reason == "RolloutAwaitingApproval" or rollout.reason == "RolloutPaused" then
+    return {status = "Suspended", message = message}
+  end
+  return {status = "Progressing", message = message}
+end
 if ready.status == "True" then
   return {status = "Healthy", message = ready.message}
 end
-if obj.spec.suspension ~= nil and obj.spec.suspension.dispatching then
+if suspended then
   return {status = "Suspended", message = "changes are held back while propagation is suspended; " .. clusters}
 end
 if ready.status == nil then

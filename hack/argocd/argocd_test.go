@@ -182,12 +182,7 @@ func TestConfigMap(t *testing.T) {
 		for _, definition := range actions.Definitions {
 			got[definition.Name] = definition.Action
 		}
-		difference := cmp.Diff(map[string]string{
-			"discovery": read(t, "actions", "discovery.lua"),
-			"suspend":   read(t, "actions", "suspend", "action.lua"),
-			"resume":    read(t, "actions", "resume", "action.lua"),
-		}, got)
-		if difference != "" {
+		if difference := cmp.Diff(scripts(t), got); difference != "" {
 			t.Errorf("the actions of %s (-want +got):\n%s", kind, difference)
 		}
 		want[key] = config.Data[key]
@@ -195,6 +190,21 @@ func TestConfigMap(t *testing.T) {
 	if difference := cmp.Diff(want, maps.Clone(config.Data)); difference != "" {
 		t.Errorf("the ConfigMap (-want +got):\n%s", difference)
 	}
+}
+
+// scripts are the scripts of the actions, by action, and the one that discovers them.
+func scripts(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{"discovery": read(t, "actions", "discovery.lua")}
+	files, err := filepath.Glob(filepath.Join(folder, "actions", "*", "action.lua"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("finding the actions: %v, %v", files, err)
+	}
+	for _, file := range files {
+		action := filepath.Base(filepath.Dir(file))
+		found[action] = read(t, "actions", action, "action.lua")
+	}
+	return found
 }
 
 // The Lua of these tests is as restricted as that of Argo CD.

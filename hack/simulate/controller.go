@@ -120,7 +120,7 @@ func newReplica(ctx context.Context, name string, server *apiserver.Server, elec
 	if err != nil {
 		return nil, fmt.Errorf("creating a manager: %w", err)
 	}
-	if err := propagation.SetupWithManager(ctx, mgr, propagation.Options{Concurrency: 1, Writers: 4}); err != nil {
+	if err := propagation.SetupWithManager(ctx, mgr, propagation.Options{Concurrency: 1, Writers: 4, RevisionNamespace: "karmada-system"}); err != nil {
 		return nil, err //nolint:wrapcheck // it says what it did
 	}
 	go func() { r.ended <- mgr.Start(ctx) }()

@@ -175,14 +175,14 @@ func (w *World) sumsUp(object cached.Object, ready *metav1.Condition, stalled bo
 	}
 	switch {
 	case w.isDenied(object) && ready.Reason == propagationv1alpha1.ReasonForbidden:
-	case stalled:
+	case stalled && !stalls(object):
 		return violated("wrong conditions", "%s is Stalled (%s), although nothing is wrong with it as a whole", title, ready.Message)
 	case len(targets) == 0 && ready.Reason != propagationv1alpha1.ReasonNoClusterSelected:
 		return violated("wrong conditions", "%s selects no cluster, but is %s %s", title, ready.Status, ready.Reason)
 	case len(targets) == 0:
-	case (good == len(targets)) != (ready.Status == metav1.ConditionTrue):
+	case (good == len(targets) && !stalls(object)) != (ready.Status == metav1.ConditionTrue):
 		return violated("wrong conditions", "%s is %s, with %d of %d good rows", title, ready.Status, good, len(targets))
-	case ready.Status != metav1.ConditionTrue && !reasons[ready.Reason]:
+	case ready.Status != metav1.ConditionTrue && !reasons[ready.Reason] && !isReasonOfRollout(object, ready.Reason):
 		return violated("wrong conditions", "%s is %s %s, which is the reason of no row: %v", title, ready.Status, ready.Reason, reasons)
 	}
 	return nil
@@ -240,13 +240,17 @@ func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 		}
 		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]
 		switch {
+		case held == nil && ptr.Deref(heldAt(object, target.Name), "none") == "":
+			continue // the rollout is yet to reach it
+		case held == nil && w.isUnreadableRevision(object, target.Name):
+			continue
 		case held == nil && w.karmada.Member(target.Name).Serves(key.GroupVersionKind):
 			return violated("a Work is missing", "%s has no Work for %s", title, target.Name)
-		case held == nil || held.work.DeletionTimestamp != nil:
+		case held == nil || held.work.DeletionTimestamp != nil || w.isBroken(object, target.Name):
 			continue
 		}
 		if why := w.differs(object, target, held, resource); why != "" {
-			return violated("a wrong Work", "the Work of %s for %s: %s", title, target.Name, why)
+			return violated("a wrong Work", "the Work of %s for %s: %s; %s", title, target.Name, why, rowOf(object, target.Name))
 		}
 		if !slices.Contains(object.GetFinalizers(), propagationv1alpha1.CleanupFinalizer) {
 			return violated("no finalizer", "%s has a Work and no finalizer", title)
@@ -281,7 +285,7 @@ func differsInTerms(object cached.Object, cluster string, work *workv1alpha1.Wor
 		return fmt.Sprintf("it names %s as its owner", owner)
 	case !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer):
 		return "it lacks the finalizer of Karmada"
-	case ptr.Deref(work.Spec.SuspendDispatching, false) != suspended:
+	case ptr.Deref(work.Spec.SuspendDispatching, false) != suspended && !isHeldBack(object, cluster):
 		return fmt.Sprintf("suspended: %t", !suspended)
 	case ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != preserves(object):
 		return fmt.Sprintf("preserves: %t", !preserves(object))
@@ -316,7 +320,7 @@ func (w *World) mayGet(object cached.Object, cluster string) bool {
 
 // differs returns how a Work differs from what it should be; empty if it does not.
 func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetCluster, held *holding, resource *unstructured.Unstructured) string {
-	work, manifest, spec := held.work, manifestOf(held.work), object.GetSpec()
+	work, spec := held.work, object.GetSpec()
 	wanted := map[bool]string{true: "overwrite", false: "abort"}[spec.ConflictResolution == propagationv1alpha1.ConflictOverwrite]
 	resolution, terms := resolutionOf(held.work), differsInTerms(object, target.Name, work)
 	switch {
@@ -324,14 +328,12 @@ func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetC
 		return "it is marked as that of another owner"
 	case terms != "":
 		return terms
-	case resolution != wanted:
+	case resolution != wanted && heldAt(object, target.Name) == nil:
 		return fmt.Sprintf("conflicts are resolved by %q, not %q", resolution, wanted)
 	case w.ignoresRequest(object, target, work):
 		return "the cluster refuses it, and the request to try again is ignored"
-	case karmada.ContentHash(manifest) != karmada.ContentHash(customized(resource, target, w.truth.policy())):
-		return "its content is not what the cluster should get"
 	}
-	return ""
+	return w.hasContent(object, target, held, resource)
 }
 
 // resolutionOf is how a Work says that conflicts are resolved.
@@ -343,6 +345,6 @@ func resolutionOf(work *workv1alpha1.Work) string {
 // cluster refuses, and none was made.
 func (w *World) ignoresRequest(object cached.Object, target propagationv1alpha1.TargetCluster, work *workv1alpha1.Work) bool {
 	requested := object.GetAnnotations()[propagationv1alpha1.RetryAnnotation]
-	return requested != "" && !isSuspended(object.GetSpec(), target.Name) && w.isReady(context.Background(), target.Name) &&
+	return requested != "" && !isSuspended(object.GetSpec(), target.Name) && !isHeldBack(object, target.Name) && w.isReady(context.Background(), target.Name) &&
 		meta.IsStatusConditionFalse(work.Status.Conditions, workv1alpha1.WorkApplied) && work.Annotations[propagationv1alpha1.RetryAnnotation] != requested
 }

@@ -101,6 +101,7 @@ func (t *truth) wroteWork(write apiserver.Write) {
 	if held == nil && isController(write.Client) {
 		t.checkNew(key)
 	}
+	t.checkReleased(write, work)
 	if held == nil || held.work.UID != work.UID {
 		held = &holding{work: work}
 		t.works[key] = held
@@ -188,6 +189,7 @@ func (t *truth) learn(held *holding) {
 		t.sent[key] = append(sent, sight{step: t.w.steps, content: revision})
 	}
 	t.contents[revision] = content
+	t.releases.apart[content] = unscaled(manifestOf(held.work))
 }
 
 // workLeaves checks that a Work that the controller deletes is not wanted, and that it

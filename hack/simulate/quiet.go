@@ -184,7 +184,7 @@ func (w *World) attend() (busy bool) {
 
 // mend repairs what disturbances have broken, but for members.
 func (w *World) mend() {
-	w.noWebhook = false
+	w.noWebhook, w.outdated = false, 0
 	for _, replica := range w.replicas {
 		replica.frozen = false
 	}

@@ -56,6 +56,9 @@ func (w *World) isRight(ctx context.Context) error {
 		if err := w.isExact(ctx, object); err != nil {
 			return err
 		}
+		if err := w.hasGoneOn(ctx, object); err != nil {
+			return err
+		}
 	}
 	if broken := w.truth.checkUnique(); broken != nil {
 		return broken
@@ -64,6 +67,9 @@ func (w *World) isRight(ctx context.Context) error {
 		return err
 	}
 	if err := w.hasFollowers(ctx); err != nil {
+		return err
+	}
+	if err := w.hasNoLeftovers(); err != nil {
 		return err
 	}
 	return w.isClean()
@@ -146,7 +152,7 @@ func (w *World) isRowTold(ctx context.Context, object cached.Object, target prop
 	told := fmt.Sprintf("%s says of %s: %s %s", titleOf(object), row.Name, row.Applied, row.Reason)
 	switch {
 	case row.Applied != metav1.ConditionTrue && !w.excuses(ctx, object, target, row, resource):
-		return violated("not applied in the end", "%s (%s), although nothing is wrong", told, row.Message)
+		return violated("not applied in the end", "%s (%s), although nothing is wrong%s", told, row.Message, describeStatus(object, row.Name))
 	case row.Applied != metav1.ConditionTrue:
 		return w.isExplained(object, target, row, resource)
 	}
@@ -190,6 +196,10 @@ func (t *truth) policy() *policyv1alpha1.OverrideSpec {
 func (w *World) excuses(ctx context.Context, object cached.Object, target propagationv1alpha1.TargetCluster, row *propagationv1alpha1.ClusterStatus, resource *unstructured.Unstructured) bool {
 	spec, key := object.GetSpec(), keyOfResource(object)
 	switch row.Reason {
+	case propagationv1alpha1.ReasonWaiting:
+		return w.waits(ctx, object, row.Name)
+	case propagationv1alpha1.ReasonRevisionUnreadable:
+		return w.isUnreadableRevision(object, row.Name)
 	case propagationv1alpha1.ReasonApplying:
 		return w.isWithoutSpace(ctx, row.Name)
 	case propagationv1alpha1.ReasonClusterNotFound, propagationv1alpha1.ReasonClusterTerminating, propagationv1alpha1.ReasonClusterNotReady:
@@ -197,7 +207,7 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 	case propagationv1alpha1.ReasonWriteFailed:
 		return w.users.hampers(row.Name)
 	case propagationv1alpha1.ReasonSuspended:
-		return isSuspended(spec, row.Name)
+		return isSuspended(spec, row.Name) || isHeldBack(object, row.Name)
 	case propagationv1alpha1.ReasonConflict:
 		return w.isHeldByOthers(object, row.Name, resource)
 	case propagationv1alpha1.ReasonForbidden:

@@ -126,13 +126,21 @@ func (w *World) live(ctx context.Context) error {
 		}
 		w.begins(made / w.habits.round)
 	}
-	for _, repair := range []operation{(*users).unhinder, (*users).restoreVersion, (*users).repairWorkloads, (*users).mendStatus, (*users).acceptAll} {
+	for _, repair := range []operation{(*users).unhinder, (*users).restoreVersion, (*users).repairWorkloads, (*users).mendStatus, (*users).acceptAll, (*users).endRollouts} {
 		if err := w.users.perform(ctx, repair); err != nil {
 			return err
 		}
 	}
 	if err := w.settle(ctx); err != nil {
 		return err
+	}
+	if len(w.users.staged()) > 0 { // something has failed meanwhile
+		if err := w.users.perform(ctx, (*users).endRollouts); err != nil {
+			return err
+		}
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
 	}
 	return w.rest(ctx)
 }

@@ -165,6 +165,11 @@ func (w *World) serve(call *apiserver.Call) {
 		w.die(call)
 		return
 	}
+	if w.outdated > 0 && call.Verb == "list" && strings.HasSuffix(call.Resource, "directpropagations") && call.MayBeStale() {
+		w.tell("%s: as of version %d", call, w.outdated)
+		call.ServeStale(w.outdated)
+		return
+	}
 	w.truth.checkCall(call)
 	w.add(!writes(call) || call.Resource == "events" || call.Resource == "leases", "%s", call)
 	w.serving = call

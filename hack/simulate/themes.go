@@ -38,6 +38,16 @@ var themes = []theme{
 	{name: "webhooks", operations: []operation{(*users).refuseWrites, (*users).refuseAndMove, (*users).refuseAndMove, (*users).alterWrites, (*users).disown, (*users).clearMember}, calm: true},
 	{name: "aggregation", operations: []operation{(*users).breakStatus, (*users).breakStatus, (*users).disown, (*users).disown, (*users).clearMember}, calm: true},
 	{name: "rollouts", operations: []operation{(*users).nameDeployment, (*users).scale, (*users).scaleAtOnce, (*users).scaleAtOnce, (*users).rollOut, (*users).rollOut, (*users).breakWorkloads}},
+	{name: "stages", operations: []operation{
+		(*users).setRollout, (*users).setRollout, (*users).changeStagedResource, (*users).changeStagedResource, (*users).changeStagedResource, (*users).revertStaged, (*users).revertStaged,
+		(*users).command, (*users).command, (*users).command, (*users).scaleStaged, (*users).removeRollout, (*users).breakWorkloads, (*users).override, (*users).editWork,
+		(*users).deleteWork, (*users).relabel, (*users).restartController, (*users).takeOverStale, (*users).withdrawCommands,
+	}},
+	{name: "staged fleets", operations: []operation{
+		(*users).setRollout, (*users).setRollout, (*users).changeStagedResource, (*users).changeStagedResource, (*users).command, (*users).command, (*users).cutMember, (*users).denyOnMember,
+		(*users).leaveCluster, (*users).joinCluster, (*users).joinCluster, (*users).relabel, (*users).selectClusters, (*users).suspendSome, (*users).breakWorkloads, (*users).breakRevision,
+		(*users).changePolicy, (*users).customize,
+	}},
 	{name: "renewal", operations: []operation{(*users).renew, (*users).renew, (*users).renew, (*users).yieldToRenewal, (*users).nameRenewed}},
 	{name: "takeover", operations: []operation{(*users).takeOver, (*users).takeOver, (*users).bind, (*users).unbind, (*users).unbind}},
 	{name: "permissions", operations: []operation{(*users).actFor, (*users).permit, (*users).permit, (*users).editWork, (*users).deleteWork, (*users).restartController, (*users).suspend}},

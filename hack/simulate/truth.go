@@ -116,6 +116,8 @@ type truth struct {
 	// may. leaving is since when a cluster is being unregistered.
 	quietSince time.Time
 	leaving    map[string]time.Time
+	// releases are about the revisions of rollouts.
+	releases *releases
 	// violations are what must not happen and did.
 	violations []*violation
 }
@@ -125,7 +127,8 @@ type answers struct{ preserve, remove int }
 
 func newTruth(w *World) *truth {
 	return &truth{
-		left: map[string]int{}, written: map[string]int{}, gone: map[types.NamespacedName]time.Time{}, rows: map[string]*said{}, told: map[string][]string{},
+		releases: newReleases(),
+		left:     map[string]int{}, written: map[string]int{}, gone: map[types.NamespacedName]time.Time{}, rows: map[string]*said{}, told: map[string][]string{},
 		healthy: map[place]map[string]bool{}, refused: map[types.NamespacedName]time.Time{}, everRefused: map[types.UID]bool{}, ready: map[string]time.Time{}, lost: map[string]time.Time{},
 		came: map[karmada.Key]time.Time{}, acts: map[string]time.Time{},
 		w: w, desired: newDesire(), contents: map[string]string{}, ran: map[place][]sight{}, looked: map[string]int64{}, seen: map[string]int{},
@@ -145,7 +148,7 @@ func isController(client string) bool { return strings.HasPrefix(client, theCont
 // wrote checks a write to the API server, and learns from it.
 func (t *truth) wrote(write apiserver.Write) {
 	switch {
-	case write.Resource == "leases", t.w.isHampered(write):
+	case write.Resource == "leases", write.Resource == "events" && write.Before != nil, t.w.isHampered(write):
 	case !isAttempt(write):
 		t.changes++
 		t.last = fmt.Sprintf("%s %s %s %s/%s %s", write.Client, write.Verb, write.Resource, write.Namespace, write.Name, write.Subresource)
@@ -162,6 +165,8 @@ func (t *truth) wrote(write apiserver.Write) {
 		t.wrotePropagation(write, &propagationv1alpha1.ClusterDirectPropagation{})
 	case "clusters":
 		t.wroteCluster(write)
+	case "propagationrevisions":
+		t.wroteRevision(write)
 	case "overridepolicies":
 		t.wrotePolicy(write)
 	default:
@@ -206,6 +211,7 @@ func (t *truth) wrotePropagation(write apiserver.Write, object cached.Object) {
 		return
 	}
 	into(write.After, object)
+	t.wroteStatus(t.desired.objects[titleOf(object)], object)
 	if before := t.desired.objects[titleOf(object)]; before != nil {
 		t.says(before)
 		for _, target := range t.desired.targets(before) {
@@ -269,6 +275,7 @@ func (t *truth) wroteCluster(write apiserver.Write) {
 		if _, known := t.desired.clusters[write.Name]; known {
 			t.leaving[write.Name] = time.Now()
 		}
+		t.relabels(write.Name, nil)
 		delete(t.desired.clusters, write.Name)
 		t.recordReady(write.Name, false)
 		for where := range t.wanted {
@@ -277,6 +284,7 @@ func (t *truth) wroteCluster(write apiserver.Write) {
 			}
 		}
 	} else {
+		t.relabels(write.After.GetName(), write.After.GetLabels())
 		t.desired.clusters[write.After.GetName()] = labels.Set(write.After.GetLabels())
 		t.recordReady(write.After.GetName(), util.IsClusterReady(&into(write.After, &clusterv1alpha1.Cluster{}).Status))
 	}

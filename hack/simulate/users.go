@@ -80,7 +80,7 @@ var (
 		{(*users).removeKind, (*users).restoreKind, (*users).restoreKind}, {(*users).serveOnMember},
 		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork}, {(*users).bind, (*users).unbind, (*users).deletePropagation},
 		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember},
-		{(*users).refuseWrites, (*users).refuseWrites, (*users).changeClusters},
+		{(*users).refuseWrites, (*users).refuseWrites, (*users).changeClusters}, {(*users).setRollout, (*users).command, (*users).command, (*users).removeRollout},
 	}
 )
 

@@ -90,6 +90,9 @@ type World struct {
 	// revisions counts the writes to each resource, and under no name all of them.
 	revisions map[string]int64
 
+	// outdated is the version that lists of objects show; 0 for the newest.
+	outdated int64
+
 	// noWebhook: Karmada's webhook for Works does not answer.
 	noWebhook bool
 	// noStatus: the controller may not write the status of Deployments.
@@ -113,7 +116,7 @@ func newWorld(ctx context.Context, choices *choices) (*World, error) {
 	}
 	works := 0
 	w.server, err = apiserver.New(apiserver.Options{
-		Now: time.Now, DiscoveryLag: discoveryLag, Scheme: scheme, CRDs: crds, Kinds: append(apiserver.BuiltinKinds(), w.karmadaKinds()...),
+		Now: time.Now, DiscoveryLag: discoveryLag, PromptEvents: true, Scheme: scheme, CRDs: crds, Kinds: append(apiserver.BuiltinKinds(), w.karmadaKinds()...),
 		Mutate: func(write apiserver.Write) error { return w.admitWork(write, &works) }, Admit: w.admitDeletion,
 	})
 	if err != nil {

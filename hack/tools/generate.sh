@@ -122,7 +122,7 @@ argocd() {
       echo "    discovery.lua: |"
       indented "      " actions/discovery.lua
       echo "    definitions:"
-      for action in resume suspend; do
+      for action in abort-rollout approve-rollout pause-rollout resume resume-rollout retry-rollout suspend; do
         echo "    - name: ${action}"
         echo "      action.lua: |"
         indented "        " "actions/${action}/action.lua"

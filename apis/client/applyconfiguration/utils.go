@@ -34,18 +34,40 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=propagation.karmada-direct.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterDirectPropagation"):
 		return &propagationv1alpha1.ClusterDirectPropagationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterRollout"):
+		return &propagationv1alpha1.ClusterRolloutApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterStatus"):
 		return &propagationv1alpha1.ClusterStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Dependencies"):
 		return &propagationv1alpha1.DependenciesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DirectPropagation"):
 		return &propagationv1alpha1.DirectPropagationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PropagationRevision"):
+		return &propagationv1alpha1.PropagationRevisionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PropagationSpec"):
 		return &propagationv1alpha1.PropagationSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PropagationStatus"):
 		return &propagationv1alpha1.PropagationStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceReference"):
 		return &propagationv1alpha1.ResourceReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RevisionOwner"):
+		return &propagationv1alpha1.RevisionOwnerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Rollout"):
+		return &propagationv1alpha1.RolloutApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutCommands"):
+		return &propagationv1alpha1.RolloutCommandsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutFailure"):
+		return &propagationv1alpha1.RolloutFailureApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStage"):
+		return &propagationv1alpha1.RolloutStageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStageStatus"):
+		return &propagationv1alpha1.RolloutStageStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
+		return &propagationv1alpha1.RolloutStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutTurn"):
+		return &propagationv1alpha1.RolloutTurnApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StageSelector"):
+		return &propagationv1alpha1.StageSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Summary"):
 		return &propagationv1alpha1.SummaryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SuspendClusters"):

@@ -69,6 +69,43 @@ const (
 	ReasonDeleting = "Deleting"
 )
 
+// Reasons of the Ready condition that concern the rollout.
+const (
+	// ReasonRolloutProgressing means that clusters get the update revision, stage by
+	// stage.
+	ReasonRolloutProgressing = "RolloutProgressing"
+	// ReasonRolloutSoaking means that every cluster of a stage is ready, and must
+	// stay so for some time before the next stage begins.
+	ReasonRolloutSoaking = "RolloutSoaking"
+	// ReasonRolloutAwaitingApproval means that somebody must approve a stage before
+	// the next one begins.
+	ReasonRolloutAwaitingApproval = "RolloutAwaitingApproval"
+	// ReasonRolloutPaused means that spec.rollout.paused or a command has paused the
+	// rollout.
+	ReasonRolloutPaused = "RolloutPaused"
+	// ReasonRolloutRollingBack means that clusters return to the current revision.
+	ReasonRolloutRollingBack = "RolloutRollingBack"
+	// ReasonRolloutFailed means that more clusters have failed than may, and that
+	// nothing more starts.
+	ReasonRolloutFailed = "RolloutFailed"
+	// ReasonRolledBack means that the update revision has failed, and that every
+	// cluster has the current one again.
+	ReasonRolledBack = "RolledBack"
+	// ReasonRollbackFailed means that the update revision has failed, and that some
+	// clusters have not confirmed the current one again.
+	ReasonRollbackFailed = "RollbackFailed"
+	// ReasonRolloutStateLost means that the status of the rollout is lost. Clusters
+	// keep the revision they have.
+	ReasonRolloutStateLost = "RolloutStateLost"
+	// ReasonRevisionTooLarge means that the rendered revision is larger than a
+	// PropagationRevision can be. Clusters keep the revision they have.
+	ReasonRevisionTooLarge = "RevisionTooLarge"
+	// ReasonRevisionUnreadable means that a PropagationRevision that clusters need is
+	// missing, cannot be read, or cannot be trusted. Clusters keep the revision they
+	// have.
+	ReasonRevisionUnreadable = "RevisionUnreadable"
+)
+
 // Reasons of a row.
 const (
 	// ReasonApplied means that the cluster has confirmed the current revision
@@ -85,6 +122,9 @@ const (
 	// ReasonUnhealthy means that the cluster has confirmed the current revision,
 	// but reports it as not healthy.
 	ReasonUnhealthy = "Unhealthy"
+	// ReasonWaiting means that the cluster keeps the revision it has until it is its
+	// turn in the rollout.
+	ReasonWaiting = "Waiting"
 	// ReasonSuspended means that propagation to the cluster is suspended.
 	ReasonSuspended = "Suspended"
 	// ReasonConflict means that another owner already propagates this resource
@@ -145,6 +185,13 @@ const (
 	// a later time, contact was lost in between, and the Work needs a new attempt.
 	ClusterReadySinceAnnotation = GroupName + "/cluster-ready-since"
 
+	// RolloutRevisionAnnotation is, on a Work, the revision of the rollout that the
+	// controller has written.
+	RolloutRevisionAnnotation = GroupName + "/rollout-revision"
+	// ConfirmedRolloutRevisionAnnotation is, on a Work, the revision of the rollout
+	// that the cluster had confirmed when the Work was last written.
+	ConfirmedRolloutRevisionAnnotation = GroupName + "/confirmed-rollout-revision"
+
 	// AttemptsAnnotation is, on a Work, how often the controller has asked Karmada
 	// for a new attempt, and when it last did so, RFC 3339: "2 2026-01-01T12:00:00Z".
 	// The word "deleting" follows if that was an attempt to delete the Work.
@@ -169,6 +216,27 @@ const (
 	AbandonUnreachableAnnotation = GroupName + "/abandon-unreachable"
 )
 
+// Annotations by which users give commands to the rollout of an object. The controller
+// follows each value once and remembers it in the status, so that removing the
+// annotation revokes nothing. To repeat a command, users change the text after the last
+// slash. Only the first MaxCommandLength bytes of a value count.
+const (
+	// RolloutApproveAnnotation approves a stage for a revision, and ends its soak:
+	// <stage>@<revision>, optionally with /<any text>.
+	RolloutApproveAnnotation = GroupName + "/rollout-approve"
+	// RolloutRetryAnnotation tries a failed revision again: <revision>, optionally
+	// with /<any text>.
+	RolloutRetryAnnotation = GroupName + "/rollout-retry"
+	// RolloutAbortAnnotation stops the rollout of a revision, and returns the
+	// clusters to the current one: <revision>, optionally with /<any text>.
+	RolloutAbortAnnotation = GroupName + "/rollout-abort"
+	// RolloutPauseAnnotation pauses the rollout. The value is any text.
+	RolloutPauseAnnotation = GroupName + "/rollout-pause"
+	// RolloutResumeAnnotation resumes a rollout that RolloutPauseAnnotation has
+	// paused. The value is any text.
+	RolloutResumeAnnotation = GroupName + "/rollout-resume"
+)
+
 // WorkConditionReset is, on a Work, the condition that records the generation at
 // which the controller reset what the cluster had confirmed.
 const WorkConditionReset = GroupName + "/Reset"
@@ -178,6 +246,26 @@ const CleanupFinalizer = GroupName + "/cleanup"
 
 // Reasons of Events that are not reasons of the status.
 const (
+	// EventRolloutStarted means that the rollout of a revision has begun.
+	EventRolloutStarted = "RolloutStarted"
+	// EventStageStarted means that a stage of the rollout has begun.
+	EventStageStarted = "StageStarted"
+	// EventStageCompleted means that a stage is ready, soaked and approved.
+	EventStageCompleted = "StageCompleted"
+	// EventApprovalRequired means that somebody must approve a stage.
+	EventApprovalRequired = "ApprovalRequired"
+	// EventClusterFailed means that a cluster was not ready before its deadline.
+	EventClusterFailed = "ClusterFailed"
+	// EventRolloutAborted means that a user has aborted the rollout.
+	EventRolloutAborted = "RolloutAborted"
+	// EventRolloutSuperseded means that another revision was requested before every
+	// cluster had the previous one.
+	EventRolloutSuperseded = "RolloutSuperseded"
+	// EventRolloutCompleted means that every stage of the rollout is completed.
+	EventRolloutCompleted = "RolloutCompleted"
+	// EventCommandRejected means that a command that a user has given by annotation
+	// cannot be followed.
+	EventCommandRejected = "CommandRejected"
 	// EventClustersAbandoned records which clusters were not cleaned up when the
 	// deletion of the object finished.
 	EventClustersAbandoned = "ClustersAbandoned"
@@ -196,4 +284,12 @@ const (
 	MaxUnreadyDependencies = 16
 	// MaxMessageLength is the maximum length of the message of a row, in bytes.
 	MaxMessageLength = 256
+	// MaxCommandLength is how many bytes of an annotation with a command count.
+	MaxCommandLength = 256
+	// MaxFailedClusters is the maximum number of failed clusters that the status of a
+	// rollout names.
+	MaxFailedClusters = 16
+	// MaxRevisionSize is the maximum size of the data of a PropagationRevision, in
+	// bytes.
+	MaxRevisionSize = 1 << 20
 )

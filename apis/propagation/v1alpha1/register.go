@@ -47,6 +47,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterDirectPropagationList{},
 		&DirectPropagation{},
 		&DirectPropagationList{},
+		&PropagationRevision{},
+		&PropagationRevisionList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -56,6 +56,12 @@ type PropagationStatus struct {
 	// +optional
 	Dependencies *Dependencies `json:"dependencies,omitempty"`
 
+	// rollout reports the rollout of the last change, stage by stage. It is absent
+	// unless spec.rollout is set, or a revision has failed that nobody has replaced
+	// since spec.rollout was removed.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
+
 	// omitted is the number of clusters that have no row because there are more
 	// than 256. The summary counts all clusters.
 	// +kubebuilder:validation:Minimum=0
@@ -221,6 +227,11 @@ type ClusterStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Revision string `json:"revision,omitempty"`
+
+	// rollout is where the cluster stands in the rollout. It is absent unless the
+	// status of the object has a rollout.
+	// +optional
+	Rollout *ClusterRollout `json:"rollout,omitempty"`
 
 	// lastTransitionTime is the last time that applied, health or reason changed.
 	// +required

@@ -51,7 +51,43 @@ func manyRows(n int) string {
 	return "clusters: [" + strings.Join(list, ",") + "]"
 }
 
+// wholeRollout is the status of a rollout with every field.
+const wholeRollout = `
+rollout:
+  phase: Progressing
+  progress: canary 1/2
+  reason: RolloutProgressing
+  currentRevision: 18bb57c0aa064257
+  updateRevision: 71f5fbd608ae0205
+  failedRevision: 2a2a2a2a2a2a2a2a
+  failure: {stage: canary, clusters: 17, clusterNames: [member1]}
+  paused: true
+  stage: canary
+  stages:
+  - {name: canary, clusters: 2, updated: 2, ready: 1, failed: 0, deferred: 0, maxConcurrency: 2, maxFailures: 0, resolvedFor: 2,
+     startedAt: "2026-01-02T03:04:05Z", readySince: "2026-01-02T03:04:05Z", approvedRevision: 71f5fbd608ae0205, passedAt: "2026-01-02T03:04:05Z"}
+  - {name: default, clusters: 0, updated: 0, ready: 0, failed: 0, deferred: 0, maxConcurrency: 0, maxFailures: 0, resolvedFor: 0}
+  turns:
+  - {revision: 71f5fbd608ae0205, kind: Relapse, startedAt: "2026-01-02T03:04:05Z", healthySince: "2026-01-02T03:04:05Z", stoppedAt: "2026-01-02T03:04:05Z", failed: true, clusterNames: [member1]}
+  - {revision: 71f5fbd608ae0205, startedAt: "2026-01-02T03:04:05Z", clusterNames: [member2]}
+  handled: {approve: canary@71f5fbd608ae0205, retry: 71f5fbd608ae0205/1, abort: 71f5fbd608ae0205, pause: "1", resume: "2"}
+`
+
 var statusCases = []answerCase{{
+	name: "a whole rollout",
+	yaml: wholeRollout + "clusters: [" + rowSaying("member1", ", rollout: {stage: canary, assignedRevision: 71f5fbd608ae0205, confirmedRevision: 18bb57c0aa064257}") + "]",
+}, {
+	name: "a rollout that says nothing",
+	yaml: "rollout: {}",
+	want: blocked("status.rollout.phase: Required value", "status.rollout.progress: Required value"),
+}, {
+	name: "a phase that does not exist",
+	yaml: "rollout: {phase: Waiting, progress: Waiting}",
+	want: blocked(`status.rollout.phase: Unsupported value: "Waiting": supported values: "Progressing", "Completed", "Failed", "RollingBack", "RolledBack", "Reverting", "StateLost"`),
+}, {
+	name: "10000 clusters with a turn",
+	yaml: `rollout: {phase: Progressing, progress: Progressing, turns: [{revision: a, startedAt: "2026-01-02T03:04:05Z", clusterNames: [` + clusterNames(10000) + "]}]}",
+}, {
 	name: "a whole status",
 	yaml: fmt.Sprintf("observedGeneration: 1\n%s\nconditions: [%s]\nomitted: 0\nclusters: [%s, %s]", summaryOf2, conditionOf("Ready"),
 		rowSaying("member1", ", message: '"+strings.Repeat("m", 256)+"', revision: '"+strings.Repeat("r", 64)+"'"), rowSaying("member2", "")),

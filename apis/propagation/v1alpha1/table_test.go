@@ -42,6 +42,7 @@ var (
 		{Name: "Resource", Value: "web"},
 		{Name: "Kind", Wide: true, Value: "Deployment"},
 		{Name: "Clusters", Value: ""},
+		{Name: "Rollout", Value: ""},
 		{Name: "Ready", Value: ""},
 		{Name: "Reason", Value: ""},
 		{Name: "Age", Value: "age"},
@@ -52,6 +53,7 @@ var (
 		{Name: "Resource", Value: "web"},
 		{Name: "Kind", Wide: true, Value: "Deployment"},
 		{Name: "Clusters", Value: "1/2"},
+		{Name: "Rollout", Value: "canary 1/2"},
 		{Name: "Ready", Value: "False"},
 		{Name: "Reason", Value: "ApplyFailed"},
 		{Name: "Age", Value: "age"},
@@ -104,12 +106,38 @@ conditions:
 - {type: Reconciling, status: "True", reason: Applying, message: on its way, lastTransitionTime: "2026-01-02T03:04:05Z"}
 - {type: Ready, status: "False", reason: ApplyFailed, message: member2 refused it, lastTransitionTime: "2026-01-02T03:04:05Z"}
 summary: {progress: 1/2, clusters: 2, applied: 1, healthy: 1, failed: 1, pending: 0, unreachable: 0}
+rollout: {phase: Progressing, progress: canary 1/2}
 `)
 	if _, err := client(t).UpdateStatus(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(doneColumns, columnsOf(t, "table")); diff != "" {
 		t.Errorf("with a status (-want +got):\n%s", diff)
+	}
+}
+
+// TestTableFits checks that a terminal of 80 columns shows the table in the middle of a
+// rollout without wrapping. kubectl separates columns by three spaces.
+func TestTableFits(t *testing.T) {
+	t.Parallel()
+	if _, err := create(t, "fits", spec(web, members), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	usual := map[string]string{
+		"Name": "web-shop", "Resource": "web-shop", "Clusters": "1/2", "Rollout": "canary 1/2", "Ready": "False", "Reason": "RolloutProgressing", "Age": "10d",
+	}
+	width := -3
+	for _, column := range columnsOf(t, "fits") {
+		if column.Wide {
+			continue
+		}
+		width += 3 + max(len(column.Name), len(usual[column.Name]))
+		if usual[column.Name] == "" {
+			t.Errorf("column %s is new; what is its usual width?", column.Name)
+		}
+	}
+	if width > 80 {
+		t.Errorf("the table is %d characters wide", width)
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.resource.name`,description="Name of the resource that is propagated."
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resource.kind`,priority=1,description="Kind of the resource that is propagated."
 // +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that have confirmed the current revision and report it healthy, out of all named clusters."
+// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.rollout.progress`,description="The stage that a change has reached with the clusters that are ready in it, or what has become of the rollout."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every cluster has confirmed the current revision and reports it healthy."
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition, in one word."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the DirectPropagation was created."
@@ -78,6 +79,7 @@ type DirectPropagationList struct {
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.resource.name`,description="Name of the resource that is propagated."
 // +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.resource.kind`,priority=1,description="Kind of the resource that is propagated."
 // +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.summary.progress`,description="Clusters that have confirmed the current revision and report it healthy, out of all named clusters."
+// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.rollout.progress`,description="The stage that a change has reached with the clusters that are ready in it, or what has become of the rollout."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="True when every cluster has confirmed the current revision and reports it healthy."
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Reason of the Ready condition, in one word."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the ClusterDirectPropagation was created."
@@ -121,9 +123,11 @@ type ClusterDirectPropagationList struct {
 // PropagationSpec defines which resource is propagated to which clusters.
 // +kubebuilder:validation:XValidation:rule="has(self.clusters) || has(self.clusterSelector)",message="must say which clusters get the resource, in clusters or by clusterSelector",fieldPath=".clusters"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusters) || !self.clusters.exists(c, has(c.overriders)) || !(self.resource.apiVersion.split('/')[0] in ['rbac.authorization.k8s.io', 'authorization.openshift.io', 'security.openshift.io', 'user.openshift.io', 'certificates.k8s.io', 'admissionregistration.k8s.io', 'apiregistration.k8s.io', 'apiextensions.k8s.io'] || self.resource.apiVersion == 'v1' && self.resource.kind in ['Namespace', 'ResourceQuota', 'LimitRange'])",message="must not have overriders for a resource that grants permissions or limits what users of a namespace may do, which must be the same on every cluster; use a ClusterOverridePolicy",fieldPath=".clusters"
+// +kubebuilder:validation:XValidation:rule="!(has(self.rollout) || has(oldSelf.rollout)) || self.resource.kind == oldSelf.resource.kind && self.resource.name == oldSelf.resource.name && self.resource.apiVersion.contains('/') == oldSelf.resource.apiVersion.contains('/') && (!self.resource.apiVersion.contains('/') || self.resource.apiVersion.split('/')[0] == oldSelf.resource.apiVersion.split('/')[0])",message="must not name another resource while spec.rollout is set; only the version in apiVersion may change. Create another object for the other resource, or remove spec.rollout first",fieldPath=".resource"
 type PropagationSpec struct {
 	// resource names the resource to propagate. You can change it: the old
 	// resource is withdrawn from a cluster after the new one is written for it.
+	// While rollout is set, only the version in apiVersion can change.
 	// +required
 	Resource ResourceReference `json:"resource,omitzero"`
 
@@ -171,6 +175,14 @@ type PropagationSpec struct {
 	// last object that needs it.
 	// +optional
 	PropagateDeps *bool `json:"propagateDeps,omitempty"`
+
+	// rollout lets a change reach the clusters stage by stage. The next clusters get
+	// it only after the previous ones have confirmed it and have been healthy with
+	// it, and it stops or rolls back automatically when too many fail. Without
+	// rollout, every change reaches all clusters at once. Changes of replicas are not
+	// rolled out: they always reach all clusters at once.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
 
 	// aggregateStatus defines whether the status that the clusters report is
 	// aggregated into the resource in the control plane, as Karmada does for

@@ -161,6 +161,24 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestRolloutDefaults: an empty rollout shows what it means.
+func TestRolloutDefaults(t *testing.T) {
+	t.Parallel()
+	got, err := create(t, "rollout-defaults", spec(web, members, "rollout: {stages: [{name: canary, clusterNames: [member1]}]}"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"stages":         []any{map[string]any{"name": "canary", "clusterNames": []any{"member1"}}},
+		"maxConcurrency": "100%", "maxFailures": int64(0), "minReadySeconds": int64(10), "soakSeconds": int64(0),
+		"progressDeadlineSeconds": int64(600), "onFailure": "Pause",
+	}
+	rollout, _, err := unstructured.NestedMap(got.Object, "spec", "rollout")
+	if diff := cmp.Diff(want, rollout); diff != "" || err != nil {
+		t.Errorf("rollout as stored (-want +got), %v:\n%s", err, diff)
+	}
+}
+
 // TestGoTypesKeepTheirPromises sends the zero values of the Go types to the
 // server: an optional field that is not set must not arrive as an empty one,
 // which the rules reject.

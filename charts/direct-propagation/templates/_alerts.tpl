@@ -44,4 +44,18 @@ docs/troubleshooting.md. */}}
   summary: Clusters confirm slowly
   description: {{ printf "One in ten confirmations of objects of kind %s takes longer than %s seconds." "{{ $labels.kind }}" "{{ $value }}" | quote }}
   runbook: applying
+- alert: KarmadaDirectRolloutFailed
+  expr: {{ printf `sum by (kind) (karmada_direct_rollouts{phase=~"Failed|RolledBack|StateLost",%[1]s}) > 0` $of | quote }}
+  for: 5m
+  severity: warning
+  summary: Rollouts have failed
+  description: {{ printf "The rollouts of %s objects of kind %s have failed, or were rolled back. Nothing more happens before somebody changes the resource or requests a retry." "{{ $value }}" "{{ $labels.kind }}" | quote }}
+  runbook: rolloutfailed
+- alert: KarmadaDirectRolloutAwaitingApproval
+  expr: {{ printf `sum by (kind) (karmada_direct_rollouts{phase="AwaitingApproval",%[1]s}) > 0` $of | quote }}
+  for: 1d
+  severity: warning
+  summary: Rollouts have waited for an approval for a day
+  description: {{ printf "The rollouts of %s objects of kind %s wait for somebody to approve a stage." "{{ $value }}" "{{ $labels.kind }}" | quote }}
+  runbook: rolloutawaitingapproval
 {{- end }}

@@ -97,6 +97,9 @@ type Options struct {
 	// patches use their tags. Kinds that it does not know keep every field. Nil for a
 	// scheme with the types of client-go and CustomResourceDefinition.
 	Scheme *runtime.Scheme
+	// PromptEvents has the server answer at once who writes an Event. Client-go does so
+	// while it holds a lock.
+	PromptEvents bool
 	// Kinds are served besides those of CRDs; nil for BuiltinKinds.
 	Kinds []Kind
 	// CRDs exist from the beginning.

@@ -168,6 +168,11 @@ func (r *request) isDryRun() bool { return r.query.Get("dryRun") == metav1.DryRu
 // isStatus reports whether the request is for the status of an object.
 func (r *request) isStatus() bool { return r.Subresource == "status" }
 
+// isEvent reports whether a request writes an Event.
+func isEvent(r *request) bool {
+	return r.Resource == "events" && (r.Verb == "create" || r.Verb == "patch")
+}
+
 func isDiscovery(path string) bool {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	switch parts[0] {

@@ -58,6 +58,10 @@ type Server struct {
 	closed    bool
 	observers []func(Write)
 	denials   map[denial]bool
+	// promptEvents: writing an Event is answered at once.
+	promptEvents bool
+	// telling is held while observers are told.
+	telling sync.Mutex
 	// lag is how late discovery is, published what it shows, one after the other.
 	lag       time.Duration
 	published []snapshot
@@ -81,7 +85,7 @@ func New(options Options) (*Server, error) {
 			}
 		}
 	}
-	s.lag = options.DiscoveryLag
+	s.lag, s.promptEvents = options.DiscoveryLag, options.PromptEvents
 	s.decoder = serializer.NewCodecFactory(s.scheme).UniversalDeserializer()
 	kinds := options.Kinds
 	if kinds == nil {
@@ -141,6 +145,8 @@ func (s *Server) tell() {
 	fresh, observers := s.fresh, slices.Clone(s.observers)
 	s.fresh = nil
 	s.mu.Unlock()
+	s.telling.Lock()
+	defer s.telling.Unlock()
 	for i := range fresh {
 		for _, observer := range observers {
 			observer(fresh[i])

@@ -30,8 +30,9 @@ type transport struct {
 }
 
 // Transport returns what the requests of a client go through. They wait in Pending
-// until somebody decides what becomes of them, except for discovery: libraries ask for
-// it while they hold locks, so it is answered at once.
+// until somebody decides what becomes of them, except for discovery and, with
+// PromptEvents, for writing Events: libraries send these while they hold locks, so they
+// are answered at once.
 func (s *Server) Transport(client string) http.RoundTripper {
 	return &transport{server: s, client: client}
 }
@@ -52,7 +53,7 @@ func (t *transport) RoundTrip(from *http.Request) (*http.Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err //nolint:wrapcheck // the client compares it
 	}
-	if isDiscovery(r.path) || t.prompt {
+	if isDiscovery(r.path) || t.prompt || t.server.promptEvents && isEvent(r) {
 		if err := t.server.awaitDiscovery(ctx, r); err != nil {
 			return nil, err
 		}

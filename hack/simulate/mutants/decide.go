@@ -237,8 +237,7 @@ var inPlans = []Mutant{
 	{
 		Name:  "suspending has no effect while the resource is missing or cannot be read",
 		Theme: "watches",
-		Edits: one("decide/plan.go", "planTarget", `case observed.Resource.Problem != nil:
-		planStanding(observed, plan, target, work)`, `case observed.Resource.Problem != nil:`),
+		Edits: one("decide/plan.go", "planTarget", `if observed.Status == nil || observed.Status.Rollout == nil {`, `if false {`),
 	},
 	{
 		Name:  "a True of an older attempt is never resolved",

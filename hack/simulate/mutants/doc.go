@@ -27,7 +27,7 @@ limitations under the License.
 //
 //	table.go    what a mutant is, and all of them
 //	review.go   defects that a review found earlier
-//	decide.go, render.go, cached.go  further defects in these packages
+//	decide.go, render.go, cached.go, rollouts.go  further defects in these packages
 //	overlay.go  the overlay for a build
 //	rewrite.go  one file of it
 //	hunt.go     one run of the simulation per mutant

@@ -50,7 +50,7 @@ var errTwice = errors.New("two mutants have the same name")
 
 // table has all mutants. A mutant is known by its place in it, beginning with 1.
 func table() []Mutant {
-	return slices.Concat(reviewed, secondReview, inDecide, inPlans, inRender, inCached)
+	return slices.Concat(reviewed, secondReview, inDecide, inPlans, inRender, inCached, inRollouts)
 }
 
 // one returns the edits of a mutant that changes one place.

@@ -111,6 +111,7 @@ func define(definitions spec.Definitions, goPackage string, crd *apiextensionsv1
 		if err := json.Unmarshal(data, &schema); err != nil {
 			return err
 		}
+		dropAnyOf(&schema)
 		schema.Properties["metadata"] = *spec.RefSchema("#/definitions/" + metav1.ObjectMeta{}.OpenAPIModelName())
 		schema.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{
 			"group": crd.Spec.Group, "version": version.Name, "kind": crd.Spec.Names.Kind,
@@ -118,4 +119,18 @@ func define(definitions spec.Definitions, goPackage string, crd *apiextensionsv1
 		definitions[util.ToRESTFriendlyName(goPackage+"."+crd.Spec.Names.Kind)] = schema
 	}
 	return nil
+}
+
+// dropAnyOf removes the types of fields that are a number or a text. OpenAPI 2 has no
+// anyOf, and the extension x-kubernetes-int-or-string says the same.
+func dropAnyOf(schema *spec.Schema) {
+	schema.AnyOf = nil
+	for name := range schema.Properties {
+		property := schema.Properties[name]
+		dropAnyOf(&property)
+		schema.Properties[name] = property
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		dropAnyOf(schema.Items.Schema)
+	}
 }

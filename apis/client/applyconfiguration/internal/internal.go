@@ -302,6 +302,117 @@ var schemaYAML = typed.YAMLObject(`types:
                 - name: name
                   type:
                     scalar: string
+          - name: rollout
+            type:
+              map:
+                fields:
+                - name: maxConcurrency
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                  default: 100%
+                - name: maxFailures
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                  default: 0
+                - name: minReadySeconds
+                  type:
+                    scalar: numeric
+                  default: 10
+                - name: onFailure
+                  type:
+                    scalar: string
+                  default: Pause
+                - name: paused
+                  type:
+                    scalar: boolean
+                - name: progressDeadlineSeconds
+                  type:
+                    scalar: numeric
+                  default: 600
+                - name: soakSeconds
+                  type:
+                    scalar: numeric
+                  default: 0
+                - name: stages
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: approval
+                            type:
+                              scalar: string
+                          - name: clusterNames
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: associative
+                          - name: clusterSelector
+                            type:
+                              map:
+                                fields:
+                                - name: matchExpressions
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: key
+                                            type:
+                                              scalar: string
+                                          - name: operator
+                                            type:
+                                              scalar: string
+                                          - name: values
+                                            type:
+                                              list:
+                                                elementType:
+                                                  scalar: string
+                                                elementRelationship: atomic
+                                      elementRelationship: atomic
+                                - name: matchLabels
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: string
+                                elementRelationship: atomic
+                          - name: maxConcurrency
+                            type:
+                              scalar: untyped
+                              list:
+                                elementType:
+                                  namedType: __untyped_atomic_
+                                elementRelationship: atomic
+                              map:
+                                elementType:
+                                  namedType: __untyped_deduced_
+                                elementRelationship: separable
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: soakSeconds
+                            type:
+                              scalar: numeric
+                      elementRelationship: associative
+                      keys:
+                      - name
           - name: serviceAccountName
             type:
               scalar: string
@@ -353,6 +464,19 @@ var schemaYAML = typed.YAMLObject(`types:
                     - name: revision
                       type:
                         scalar: string
+                    - name: rollout
+                      type:
+                        map:
+                          fields:
+                          - name: assignedRevision
+                            type:
+                              scalar: string
+                          - name: confirmedRevision
+                            type:
+                              scalar: string
+                          - name: stage
+                            type:
+                              scalar: string
                 elementRelationship: atomic
           - name: conditions
             type:
@@ -419,6 +543,148 @@ var schemaYAML = typed.YAMLObject(`types:
           - name: omitted
             type:
               scalar: numeric
+          - name: rollout
+            type:
+              map:
+                fields:
+                - name: currentRevision
+                  type:
+                    scalar: string
+                - name: failedRevision
+                  type:
+                    scalar: string
+                - name: failure
+                  type:
+                    map:
+                      fields:
+                      - name: clusterNames
+                        type:
+                          list:
+                            elementType:
+                              scalar: string
+                            elementRelationship: atomic
+                      - name: clusters
+                        type:
+                          scalar: numeric
+                      - name: stage
+                        type:
+                          scalar: string
+                - name: handled
+                  type:
+                    map:
+                      fields:
+                      - name: abort
+                        type:
+                          scalar: string
+                      - name: approve
+                        type:
+                          scalar: string
+                      - name: pause
+                        type:
+                          scalar: string
+                      - name: resume
+                        type:
+                          scalar: string
+                      - name: retry
+                        type:
+                          scalar: string
+                - name: paused
+                  type:
+                    scalar: boolean
+                - name: phase
+                  type:
+                    scalar: string
+                - name: progress
+                  type:
+                    scalar: string
+                - name: reason
+                  type:
+                    scalar: string
+                - name: stage
+                  type:
+                    scalar: string
+                - name: stages
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: approvedRevision
+                            type:
+                              scalar: string
+                          - name: clusters
+                            type:
+                              scalar: numeric
+                          - name: deferred
+                            type:
+                              scalar: numeric
+                          - name: failed
+                            type:
+                              scalar: numeric
+                          - name: maxConcurrency
+                            type:
+                              scalar: numeric
+                          - name: maxFailures
+                            type:
+                              scalar: numeric
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: passedAt
+                            type:
+                              scalar: untyped
+                          - name: ready
+                            type:
+                              scalar: numeric
+                          - name: readySince
+                            type:
+                              scalar: untyped
+                          - name: resolvedFor
+                            type:
+                              scalar: numeric
+                          - name: startedAt
+                            type:
+                              scalar: untyped
+                          - name: updated
+                            type:
+                              scalar: numeric
+                      elementRelationship: associative
+                      keys:
+                      - name
+                - name: turns
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: clusterNames
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: failed
+                            type:
+                              scalar: boolean
+                          - name: healthySince
+                            type:
+                              scalar: untyped
+                          - name: kind
+                            type:
+                              scalar: string
+                          - name: revision
+                            type:
+                              scalar: string
+                          - name: startedAt
+                            type:
+                              scalar: untyped
+                          - name: stoppedAt
+                            type:
+                              scalar: untyped
+                      elementRelationship: atomic
+                - name: updateRevision
+                  type:
+                    scalar: string
           - name: summary
             type:
               map:
@@ -709,6 +975,117 @@ var schemaYAML = typed.YAMLObject(`types:
                 - name: name
                   type:
                     scalar: string
+          - name: rollout
+            type:
+              map:
+                fields:
+                - name: maxConcurrency
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                  default: 100%
+                - name: maxFailures
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                  default: 0
+                - name: minReadySeconds
+                  type:
+                    scalar: numeric
+                  default: 10
+                - name: onFailure
+                  type:
+                    scalar: string
+                  default: Pause
+                - name: paused
+                  type:
+                    scalar: boolean
+                - name: progressDeadlineSeconds
+                  type:
+                    scalar: numeric
+                  default: 600
+                - name: soakSeconds
+                  type:
+                    scalar: numeric
+                  default: 0
+                - name: stages
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: approval
+                            type:
+                              scalar: string
+                          - name: clusterNames
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: associative
+                          - name: clusterSelector
+                            type:
+                              map:
+                                fields:
+                                - name: matchExpressions
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: key
+                                            type:
+                                              scalar: string
+                                          - name: operator
+                                            type:
+                                              scalar: string
+                                          - name: values
+                                            type:
+                                              list:
+                                                elementType:
+                                                  scalar: string
+                                                elementRelationship: atomic
+                                      elementRelationship: atomic
+                                - name: matchLabels
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: string
+                                elementRelationship: atomic
+                          - name: maxConcurrency
+                            type:
+                              scalar: untyped
+                              list:
+                                elementType:
+                                  namedType: __untyped_atomic_
+                                elementRelationship: atomic
+                              map:
+                                elementType:
+                                  namedType: __untyped_deduced_
+                                elementRelationship: separable
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: soakSeconds
+                            type:
+                              scalar: numeric
+                      elementRelationship: associative
+                      keys:
+                      - name
           - name: serviceAccountName
             type:
               scalar: string
@@ -760,6 +1137,19 @@ var schemaYAML = typed.YAMLObject(`types:
                     - name: revision
                       type:
                         scalar: string
+                    - name: rollout
+                      type:
+                        map:
+                          fields:
+                          - name: assignedRevision
+                            type:
+                              scalar: string
+                          - name: confirmedRevision
+                            type:
+                              scalar: string
+                          - name: stage
+                            type:
+                              scalar: string
                 elementRelationship: atomic
           - name: conditions
             type:
@@ -826,6 +1216,148 @@ var schemaYAML = typed.YAMLObject(`types:
           - name: omitted
             type:
               scalar: numeric
+          - name: rollout
+            type:
+              map:
+                fields:
+                - name: currentRevision
+                  type:
+                    scalar: string
+                - name: failedRevision
+                  type:
+                    scalar: string
+                - name: failure
+                  type:
+                    map:
+                      fields:
+                      - name: clusterNames
+                        type:
+                          list:
+                            elementType:
+                              scalar: string
+                            elementRelationship: atomic
+                      - name: clusters
+                        type:
+                          scalar: numeric
+                      - name: stage
+                        type:
+                          scalar: string
+                - name: handled
+                  type:
+                    map:
+                      fields:
+                      - name: abort
+                        type:
+                          scalar: string
+                      - name: approve
+                        type:
+                          scalar: string
+                      - name: pause
+                        type:
+                          scalar: string
+                      - name: resume
+                        type:
+                          scalar: string
+                      - name: retry
+                        type:
+                          scalar: string
+                - name: paused
+                  type:
+                    scalar: boolean
+                - name: phase
+                  type:
+                    scalar: string
+                - name: progress
+                  type:
+                    scalar: string
+                - name: reason
+                  type:
+                    scalar: string
+                - name: stage
+                  type:
+                    scalar: string
+                - name: stages
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: approvedRevision
+                            type:
+                              scalar: string
+                          - name: clusters
+                            type:
+                              scalar: numeric
+                          - name: deferred
+                            type:
+                              scalar: numeric
+                          - name: failed
+                            type:
+                              scalar: numeric
+                          - name: maxConcurrency
+                            type:
+                              scalar: numeric
+                          - name: maxFailures
+                            type:
+                              scalar: numeric
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: passedAt
+                            type:
+                              scalar: untyped
+                          - name: ready
+                            type:
+                              scalar: numeric
+                          - name: readySince
+                            type:
+                              scalar: untyped
+                          - name: resolvedFor
+                            type:
+                              scalar: numeric
+                          - name: startedAt
+                            type:
+                              scalar: untyped
+                          - name: updated
+                            type:
+                              scalar: numeric
+                      elementRelationship: associative
+                      keys:
+                      - name
+                - name: turns
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: clusterNames
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: failed
+                            type:
+                              scalar: boolean
+                          - name: healthySince
+                            type:
+                              scalar: untyped
+                          - name: kind
+                            type:
+                              scalar: string
+                          - name: revision
+                            type:
+                              scalar: string
+                          - name: startedAt
+                            type:
+                              scalar: untyped
+                          - name: stoppedAt
+                            type:
+                              scalar: untyped
+                      elementRelationship: atomic
+                - name: updateRevision
+                  type:
+                    scalar: string
           - name: summary
             type:
               map:
@@ -853,6 +1385,53 @@ var schemaYAML = typed.YAMLObject(`types:
                     scalar: numeric
       default:
         observedGeneration: -1
+- name: com.github.karmada-direct.karmada-direct.apis.propagation.v1alpha1.PropagationRevision
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: data
+      type:
+        scalar: string
+    - name: digest
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: owner
+      type:
+        map:
+          fields:
+          - name: kind
+            type:
+              scalar: string
+          - name: name
+            type:
+              scalar: string
+          - name: uid
+            type:
+              scalar: string
+    - name: resource
+      type:
+        map:
+          fields:
+          - name: apiVersion
+            type:
+              scalar: string
+          - name: kind
+            type:
+              scalar: string
+          - name: name
+            type:
+              scalar: string
+    - name: revision
+      type:
+        scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:
     elementType:

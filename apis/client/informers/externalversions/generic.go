@@ -57,6 +57,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Propagation().V1alpha1().ClusterDirectPropagations().Informer()}, nil
 	case v1alpha1.SchemeGroupVersion.WithResource("directpropagations"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Propagation().V1alpha1().DirectPropagations().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("propagationrevisions"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Propagation().V1alpha1().PropagationRevisions().Informer()}, nil
 
 	}
 

@@ -44,6 +44,9 @@ type ClusterStatusApplyConfiguration struct {
 	// revision is the content hash of the manifest that the cluster confirmed
 	// last. It stays the same until the cluster confirms a newer revision.
 	Revision *string `json:"revision,omitempty"`
+	// rollout is where the cluster stands in the rollout. It is absent unless the
+	// status of the object has a rollout.
+	Rollout *ClusterRolloutApplyConfiguration `json:"rollout,omitempty"`
 	// lastTransitionTime is the last time that applied, health or reason changed.
 	LastTransitionTime *v1.Time `json:"lastTransitionTime,omitempty"`
 }
@@ -99,6 +102,14 @@ func (b *ClusterStatusApplyConfiguration) WithMessage(value string) *ClusterStat
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithRevision(value string) *ClusterStatusApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithRollout(value *ClusterRolloutApplyConfiguration) *ClusterStatusApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

@@ -30,6 +30,7 @@ import (
 type PropagationSpecApplyConfiguration struct {
 	// resource names the resource to propagate. You can change it: the old
 	// resource is withdrawn from a cluster after the new one is written for it.
+	// While rollout is set, only the version in apiVersion can change.
 	Resource *ResourceReferenceApplyConfiguration `json:"resource,omitempty"`
 	// clusters are the member clusters that get the resource. A cluster that is
 	// removed from the list loses the resource, unless preserveResourcesOnDeletion
@@ -57,6 +58,12 @@ type PropagationSpecApplyConfiguration struct {
 	// are propagated too. Objects can share a dependency; it is withdrawn with the
 	// last object that needs it.
 	PropagateDeps *bool `json:"propagateDeps,omitempty"`
+	// rollout lets a change reach the clusters stage by stage. The next clusters get
+	// it only after the previous ones have confirmed it and have been healthy with
+	// it, and it stops or rolls back automatically when too many fail. Without
+	// rollout, every change reaches all clusters at once. Changes of replicas are not
+	// rolled out: they always reach all clusters at once.
+	Rollout *RolloutApplyConfiguration `json:"rollout,omitempty"`
 	// aggregateStatus defines whether the status that the clusters report is
 	// aggregated into the resource in the control plane, as Karmada does for
 	// resources that a policy propagates. The default is true. It has an effect on
@@ -137,6 +144,14 @@ func (b *PropagationSpecApplyConfiguration) WithSuspension(value *SuspensionAppl
 // If called multiple times, the PropagateDeps field is set to the value of the last call.
 func (b *PropagationSpecApplyConfiguration) WithPropagateDeps(value bool) *PropagationSpecApplyConfiguration {
 	b.PropagateDeps = &value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *PropagationSpecApplyConfiguration) WithRollout(value *RolloutApplyConfiguration) *PropagationSpecApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

@@ -43,6 +43,10 @@ type PropagationStatusApplyConfiguration struct {
 	// dependencies reports the state of the dependencies of the resource if
 	// propagateDeps is true.
 	Dependencies *DependenciesApplyConfiguration `json:"dependencies,omitempty"`
+	// rollout reports the rollout of the last change, stage by stage. It is absent
+	// unless spec.rollout is set, or a revision has failed that nobody has replaced
+	// since spec.rollout was removed.
+	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
 	// omitted is the number of clusters that have no row because there are more
 	// than 256. The summary counts all clusters.
 	Omitted *int32 `json:"omitted,omitempty"`
@@ -101,6 +105,14 @@ func (b *PropagationStatusApplyConfiguration) WithClusters(values ...*ClusterSta
 // If called multiple times, the Dependencies field is set to the value of the last call.
 func (b *PropagationStatusApplyConfiguration) WithDependencies(value *DependenciesApplyConfiguration) *PropagationStatusApplyConfiguration {
 	b.Dependencies = value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *PropagationStatusApplyConfiguration) WithRollout(value *RolloutStatusApplyConfiguration) *PropagationStatusApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

@@ -29,3 +29,11 @@ type DirectPropagationListerExpansion interface{}
 // DirectPropagationNamespaceListerExpansion allows custom methods to be added to
 // DirectPropagationNamespaceLister.
 type DirectPropagationNamespaceListerExpansion interface{}
+
+// PropagationRevisionListerExpansion allows custom methods to be added to
+// PropagationRevisionLister.
+type PropagationRevisionListerExpansion interface{}
+
+// PropagationRevisionNamespaceListerExpansion allows custom methods to be added to
+// PropagationRevisionNamespaceLister.
+type PropagationRevisionNamespaceListerExpansion interface{}

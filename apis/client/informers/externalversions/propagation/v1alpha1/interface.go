@@ -28,6 +28,8 @@ type Interface interface {
 	ClusterDirectPropagations() ClusterDirectPropagationInformer
 	// DirectPropagations returns a DirectPropagationInformer.
 	DirectPropagations() DirectPropagationInformer
+	// PropagationRevisions returns a PropagationRevisionInformer.
+	PropagationRevisions() PropagationRevisionInformer
 }
 
 type version struct {
@@ -49,4 +51,9 @@ func (v *version) ClusterDirectPropagations() ClusterDirectPropagationInformer {
 // DirectPropagations returns a DirectPropagationInformer.
 func (v *version) DirectPropagations() DirectPropagationInformer {
 	return &directPropagationInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// PropagationRevisions returns a PropagationRevisionInformer.
+func (v *version) PropagationRevisions() PropagationRevisionInformer {
+	return &propagationRevisionInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -21,3 +21,5 @@ package v1alpha1
 type ClusterDirectPropagationExpansion interface{}
 
 type DirectPropagationExpansion interface{}
+
+type PropagationRevisionExpansion interface{}

@@ -30,6 +30,7 @@ type PropagationV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	ClusterDirectPropagationsGetter
 	DirectPropagationsGetter
+	PropagationRevisionsGetter
 }
 
 // PropagationV1alpha1Client is used to interact with features provided by the propagation.karmada-direct.io group.
@@ -43,6 +44,10 @@ func (c *PropagationV1alpha1Client) ClusterDirectPropagations() ClusterDirectPro
 
 func (c *PropagationV1alpha1Client) DirectPropagations(namespace string) DirectPropagationInterface {
 	return newDirectPropagations(c, namespace)
+}
+
+func (c *PropagationV1alpha1Client) PropagationRevisions(namespace string) PropagationRevisionInterface {
+	return newPropagationRevisions(c, namespace)
 }
 
 // NewForConfig creates a new PropagationV1alpha1Client for the given config.

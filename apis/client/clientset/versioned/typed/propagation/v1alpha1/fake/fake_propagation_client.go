@@ -36,6 +36,10 @@ func (c *FakePropagationV1alpha1) DirectPropagations(namespace string) v1alpha1.
 	return newFakeDirectPropagations(c, namespace)
 }
 
+func (c *FakePropagationV1alpha1) PropagationRevisions(namespace string) v1alpha1.PropagationRevisionInterface {
+	return newFakePropagationRevisions(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakePropagationV1alpha1) RESTClient() rest.Interface {

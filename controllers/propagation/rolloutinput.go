@@ -1,0 +1,296 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/controllers/revision"
+	"github.com/karmada-direct/karmada-direct/controllers/rollout"
+)
+
+// rolloutInput returns everything that the decision about a rollout depends on.
+func (r *Reconciler) rolloutInput(ctx context.Context, object cached.Object, observed *decide.Observed, revisions *customize.Revisions, known *rolling) (*rollout.Input, error) {
+	reference := observed.Spec.Resource
+	in := &rollout.Input{
+		// The clock of the machine may be set while the process runs.
+		Now: r.started.Add(r.Clock.Since(r.started)), Watched: r.Clock.Since(r.started),
+		Strategy: rollout.StrategyOf(observed.Spec.Rollout), Status: rollout.StatusOf(observed.Status.Rollout),
+		UpdateRevision: observed.Resource.Revision,
+		HasSnapshots:   len(known.stored) > 0,
+		NeverRollBack:  render.GroupOf(reference.APIVersion) == "apiextensions.k8s.io",
+		Commands:       rollout.CommandsOf(object.GetAnnotations()),
+	}
+	works := &workRevisions{
+		r: r, ctx: ctx, observed: observed, revisions: revisions, known: known, own: ownReplicas(observed.Spec),
+		requested: in.UpdateRevision, status: in.Status, turns: turnsOf(in.Status),
+	}
+	if err := works.adopt(object); err != nil {
+		return nil, err
+	}
+	before := confirmedBefore(observed.Status)
+	in.Clusters = make([]rollout.Cluster, 0, len(observed.Targets))
+	for _, target := range observed.Targets {
+		labels, err := r.labelsFor(ctx, in.Strategy, target.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		assigned := ""
+		if work := observed.Work(target.Cluster); work != nil {
+			assigned = works.nameOf(target.Cluster, work)
+		}
+		in.Clusters = append(in.Clusters, observed.MemberOf(target, labels, assigned, before[target.Cluster]))
+	}
+	in.Equivalent = works.isEquivalent(in.Clusters)
+	return in, nil
+}
+
+// confirmedBefore returns, by cluster, the revisions in the rows of a status.
+func confirmedBefore(status *propagationv1alpha1.PropagationStatus) map[string]string {
+	confirmed := map[string]string{}
+	for i := range status.Clusters {
+		if row := &status.Clusters[i]; row.Rollout != nil {
+			confirmed[row.Name] = row.Rollout.ConfirmedRevision
+		}
+	}
+	return confirmed
+}
+
+// labelsFor returns the labels of a cluster if a stage selects by labels.
+func (r *Reconciler) labelsFor(ctx context.Context, strategy *rollout.Strategy, name string) (map[string]string, error) {
+	if strategy == nil || !slices.ContainsFunc(strategy.Stages, func(stage rollout.Stage) bool { return stage.ClusterSelector != nil }) {
+		return nil, nil
+	}
+	cluster := &clusterv1alpha1.Cluster{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, cluster); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading Cluster %s: %w", name, err)
+	}
+	return cluster.Labels, nil
+}
+
+// turnsOf returns, by cluster, the revisions of the turns.
+func turnsOf(status *rollout.Status) map[string]string {
+	turns := map[string]string{}
+	if status == nil {
+		return turns
+	}
+	for i := range status.Turns {
+		for _, cluster := range status.Turns[i].ClusterNames {
+			turns[cluster] = status.Turns[i].Revision
+		}
+	}
+	return turns
+}
+
+// workRevisions determines which revisions Works were given.
+type workRevisions struct {
+	r         *Reconciler
+	ctx       context.Context //nolint:containedctx // it lives for one reconcile
+	observed  *decide.Observed
+	revisions *customize.Revisions
+	known     *rolling
+	// own are, by cluster, the replicas in the spec.
+	own       map[string]*int64
+	requested string
+	status    *rollout.Status
+	// turns are, by cluster, the revisions of the turns.
+	turns map[string]string
+	// adopted is the revision that was taken from the Works; empty for none.
+	adopted string
+}
+
+// nameOf returns the revision that the Work of a cluster was given.
+func (w *workRevisions) nameOf(cluster string, work *workv1alpha1.Work) string {
+	name := w.writtenTo(cluster, work)
+	for _, preferred := range w.candidates(cluster) {
+		if preferred != name && w.isSame(cluster, preferred, name) {
+			return preferred
+		}
+	}
+	return name
+}
+
+// isSame reports whether two revisions are the same for a cluster.
+func (w *workRevisions) isSame(cluster, one, other string) bool {
+	hash := w.outline(one).HashOn(cluster)
+	return hash != "" && hash == w.outline(other).HashOn(cluster)
+}
+
+// outline returns the outline of a revision; nil if it cannot be read.
+func (w *workRevisions) outline(name string) *revision.Snapshot {
+	outline, err := w.revisions.Outline(w.ctx, name)
+	if err != nil {
+		return nil
+	}
+	return outline
+}
+
+// candidates are the revisions that a Work may have, the most probable first.
+func (w *workRevisions) candidates(cluster string) []string {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	add(w.turns[cluster])
+	if w.status == nil {
+		add(w.requested)
+		add(w.adopted)
+		return names
+	}
+	if w.status.Phase == rollout.Progressing {
+		add(w.status.UpdateRevision)
+	}
+	add(w.status.CurrentRevision)
+	return names
+}
+
+// writtenTo returns the revision that was written to a Work. An earlier version of the
+// controller, which knows nothing of rollouts, leaves the name of an earlier one on it.
+func (w *workRevisions) writtenTo(cluster string, work *workv1alpha1.Work) string {
+	named, content := work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation], work.Annotations[propagationv1alpha1.RevisionAnnotation]
+	if named != "" && (render.IsEdited(work) || w.outline(named) == nil || w.hasContent(cluster, named, work)) {
+		return named
+	}
+	for _, name := range append(w.candidates(cluster), w.requested) {
+		if name != "" && w.hasContent(cluster, name, work) {
+			return name
+		}
+	}
+	return cmp.Or(named, w.adopted, content)
+}
+
+// hasContent reports whether a Work holds what a cluster gets of a revision, with the
+// replicas and the origin that the Work has.
+func (w *workRevisions) hasContent(cluster, name string, work *workv1alpha1.Work) bool {
+	overlay := customize.Overlay{Origin: &revision.Origin{UID: render.TemplateUID(work), Generation: render.TemplateGeneration(work)}}
+	if replicas, found := render.Replicas(work); found {
+		overlay.Replicas = &replicas
+	}
+	rendering := w.revisions.On(w.ctx, cluster, name, overlay)
+	return rendering.Reason == "" && rendering.Revision == render.Revision(work)
+}
+
+// isEquivalent reports whether the requested revision is a new one, but the same for every
+// cluster that has got the one before.
+func (w *workRevisions) isEquivalent(clusters []rollout.Cluster) bool {
+	if w.status == nil || w.requested == "" || w.requested == w.status.UpdateRevision {
+		return false
+	}
+	before := w.status.UpdateRevision
+	return !slices.ContainsFunc(clusters, func(cluster rollout.Cluster) bool {
+		got := w.turns[cluster.Name] == before || cluster.Assigned == before
+		return got && !w.isSame(cluster.Name, before, w.requested)
+	})
+}
+
+// adopt takes a revision from the Works that clusters have had since before the first
+// rollout, if they have it in common.
+func (w *workRevisions) adopt(object cached.Object) error {
+	if w.requested == "" || w.status != nil && (w.status.CurrentRevision == "" || w.outline(w.status.CurrentRevision) != nil) {
+		return nil
+	}
+	strangers, agree := w.strangers()
+	if len(strangers) == 0 || !agree {
+		return nil
+	}
+	works, err := w.r.readWorks(w.ctx, strangers)
+	if err != nil {
+		return err
+	}
+	snapshot, err := w.r.Customizer.Adopt(works, w.outline(w.requested))
+	if err != nil {
+		return fmt.Errorf("taking a revision from the Works: %w", err)
+	}
+	if outline := w.outline(w.requested); outline != nil {
+		snapshot.Dependencies = outline.Dependencies
+	}
+	name, err := snapshot.Name()
+	if err != nil || w.status != nil && name != w.status.CurrentRevision {
+		return err
+	}
+	made, err := newRevision(w.observed.Owner, w.r.revisionNamespace(object), name, object.GetSpec().Resource, snapshot)
+	if err != nil {
+		return err
+	}
+	w.adopted, w.known.made[name] = name, made
+	w.revisions.Add(name, snapshot)
+	return nil
+}
+
+// strangers are, by cluster, the Works that do not hold the requested revision, and whether
+// all Works have something in common: that, or the generation of the resource.
+func (w *workRevisions) strangers() (map[string]*workv1alpha1.Work, bool) {
+	strangers, agree, first := map[string]*workv1alpha1.Work{}, true, (*workv1alpha1.Work)(nil)
+	for _, target := range w.observed.Targets {
+		work := w.observed.Work(target.Cluster)
+		if work == nil || work.DeletionTimestamp != nil || render.IsEdited(work) || render.OwnerOf(work).UID != w.observed.Owner.UID {
+			continue
+		}
+		if w.hasContent(target.Cluster, w.requested, work) {
+			agree = false
+			continue
+		}
+		if first == nil {
+			first = work
+		}
+		agree = agree && agrees(first, work)
+		strangers[target.Cluster] = work
+	}
+	return strangers, agree
+}
+
+// agrees reports whether two Works were rendered from the same version of a resource, as
+// far as that can be seen.
+func agrees(one, other *workv1alpha1.Work) bool {
+	if render.Revision(one) == render.Revision(other) {
+		return true
+	}
+	return render.TemplateUID(one) == render.TemplateUID(other) && render.TemplateGeneration(one) > 0 &&
+		render.TemplateGeneration(one) == render.TemplateGeneration(other)
+}
+
+// readWorks reads Works with their content.
+func (r *Reconciler) readWorks(ctx context.Context, compact map[string]*workv1alpha1.Work) (map[string]*workv1alpha1.Work, error) {
+	whole := make(map[string]*workv1alpha1.Work, len(compact))
+	for cluster, work := range compact {
+		read := &workv1alpha1.Work{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), read); err != nil {
+			return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
+		}
+		if read.ResourceVersion != work.ResourceVersion && read.Generation != work.Generation {
+			return nil, &lookAgainError{what: "reading Work " + work.Namespace + "/" + work.Name, err: errNewer}
+		}
+		whole[cluster] = read
+	}
+	return whole, nil
+}

@@ -1,0 +1,244 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/controllers/revision"
+)
+
+var (
+	// errNewer means that the cache is older than what was read.
+	errNewer = errors.New("the cache is older")
+	// errNotTrusted means that a PropagationRevision is not what this controller has
+	// stored.
+	errNotTrusted = errors.New("it is not what the controller has stored")
+)
+
+// revisionNamespace is the namespace of the snapshots of an object.
+func (r *Reconciler) revisionNamespace(object cached.Object) string {
+	if object.GetNamespace() == "" {
+		return r.RevisionNamespace
+	}
+	return object.GetNamespace()
+}
+
+// revisionName is the name of the snapshot of a revision.
+func revisionName(owner types.UID, revision string) string { return string(owner) + "-" + revision }
+
+// newRevision returns the object that stores a snapshot. It returns revision.ErrTooLarge if
+// the snapshot does not fit.
+func newRevision(owner render.Owner, namespace, name string, resource propagationv1alpha1.ResourceReference, snapshot *revision.Snapshot) (*propagationv1alpha1.PropagationRevision, error) {
+	data, digest, err := snapshot.Encode()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says all
+	}
+	return &propagationv1alpha1.PropagationRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: revisionName(owner.UID, name),
+			Labels: map[string]string{propagationv1alpha1.OwnerUIDLabel: string(owner.UID)},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: propagationv1alpha1.SchemeGroupVersion.String(), Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: ptr.To(true),
+			}},
+		},
+		Owner:    propagationv1alpha1.RevisionOwner{Kind: owner.Kind, Name: owner.Name, UID: owner.UID},
+		Revision: name, Resource: resource, Digest: digest, Data: data,
+	}, nil
+}
+
+// snapshotIn returns the snapshot in a stored revision, if the revision is to be trusted.
+func snapshotIn(stored *propagationv1alpha1.PropagationRevision, owner render.Owner, name string, resource propagationv1alpha1.ResourceReference) (*revision.Snapshot, error) {
+	if stored.Owner.UID != owner.UID || stored.Revision != name || stored.Resource.Kind != resource.Kind || stored.Resource.Name != resource.Name {
+		return nil, fmt.Errorf("PropagationRevision %s/%s: %w: it is about another revision, resource or owner", stored.Namespace, stored.Name, errNotTrusted)
+	}
+	snapshot, err := revision.Decode(stored.Data, stored.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("PropagationRevision %s/%s: %w: %w", stored.Namespace, stored.Name, errNotTrusted, err)
+	}
+	return snapshot, nil
+}
+
+// loadSnapshot reads the snapshot of a revision.
+func (r *Reconciler) loadSnapshot(ctx context.Context, object cached.Object, known *rolling, name string) (*revision.Snapshot, error) {
+	stored := known.made[name]
+	if stored == nil {
+		stored = &propagationv1alpha1.PropagationRevision{}
+		key := types.NamespacedName{Namespace: r.revisionNamespace(object), Name: revisionName(object.GetUID(), name)}
+		if err := r.Live.Get(ctx, key, stored); err != nil {
+			if apierrors.IsNotFound(err) {
+				delete(known.stored, name) // somebody has deleted it
+			}
+			return nil, fmt.Errorf("reading PropagationRevision %s: %w", key, err)
+		}
+	}
+	snapshot, err := snapshotIn(stored, r.ownerOf(object), name, object.GetSpec().Resource)
+	switch {
+	case errors.Is(err, errNotTrusted):
+		delete(known.stored, name)
+	case err == nil && known.made[name] == nil:
+		known.stored[name] = true
+	}
+	return snapshot, err
+}
+
+// listStored determines which revisions of an object are stored.
+func (r *Reconciler) listStored(ctx context.Context, object cached.Object, known *rolling) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("PropagationRevisionList"))
+	uid := string(object.GetUID())
+	if err := r.Live.List(ctx, list, client.InNamespace(r.revisionNamespace(object)), client.MatchingLabels{propagationv1alpha1.OwnerUIDLabel: uid}); err != nil {
+		return fmt.Errorf("listing the PropagationRevisions of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
+	}
+	clear(known.stored)
+	for i := range list.Items {
+		if name := list.Items[i].Name; len(name) > len(uid) {
+			known.stored[name[len(uid)+1:]] = true
+		}
+	}
+	return nil
+}
+
+// storeSnapshots stores the snapshots that a decision needs, before any Work is written.
+func (r *Reconciler) storeSnapshots(ctx context.Context, object cached.Object, observed *decide.Observed, known *rolling) error {
+	needed := neededRevisions(observed)
+	for _, name := range slices.Sorted(maps.Keys(known.made)) {
+		made := known.made[name]
+		if !needed[name] || known.stored[name] {
+			// Somebody has requested another one since.
+			delete(known.made, name)
+			continue
+		}
+		if err := r.storeSnapshot(ctx, object, known, name, made); err != nil {
+			return err
+		}
+		known.stored[name] = true
+		delete(known.made, name)
+	}
+	return nil
+}
+
+// storeSnapshot stores one snapshot. If it is stored already, that one counts.
+func (r *Reconciler) storeSnapshot(ctx context.Context, object cached.Object, known *rolling, name string, made *propagationv1alpha1.PropagationRevision) error {
+	err := r.Client.Create(ctx, made.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("storing PropagationRevision %s/%s: %w", made.Namespace, made.Name, err)
+		}
+		return nil
+	}
+	stored := &propagationv1alpha1.PropagationRevision{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(made), stored); err != nil {
+		return r.unlessGone(err, "reading PropagationRevision %s/%s", made.Namespace, made.Name)
+	}
+	if _, err := snapshotIn(stored, r.ownerOf(object), name, object.GetSpec().Resource); err != nil {
+		if err := r.Client.Delete(ctx, stored, client.Preconditions{UID: &stored.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting PropagationRevision %s/%s, which cannot be trusted: %w", made.Namespace, made.Name, err)
+		}
+		return &lookAgainError{what: "storing PropagationRevision " + made.Name, err: err}
+	}
+	if stored.Digest == made.Digest {
+		return nil
+	}
+	// Another version of this controller has stored it.
+	delete(known.made, name)
+	delete(known.outlines, name)
+	r.memories.of(client.ObjectKeyFromObject(object)).forgetResource()
+	known.stored[name] = true
+	return &lookAgainError{what: "storing PropagationRevision " + made.Name, err: err}
+}
+
+// neededRevisions are the revisions whose snapshots may still be needed.
+func neededRevisions(observed *decide.Observed) map[string]bool {
+	needed := map[string]bool{}
+	if observed.Rollout == nil || observed.Rollout.Status == nil {
+		return needed
+	}
+	status := observed.Rollout.Status
+	for _, name := range []string{status.UpdateRevision, status.CurrentRevision, status.FailedRevision} {
+		needed[name] = true
+	}
+	for i := range observed.Rollout.Assignments {
+		needed[observed.Rollout.Assignments[i].Revision] = true
+	}
+	return needed
+}
+
+// keptRevisions are those, and all that the recorded status or a Work names.
+func keptRevisions(observed *decide.Observed, recorded *propagationv1alpha1.RolloutStatus) map[string]bool {
+	kept := neededRevisions(observed)
+	if recorded == nil {
+		return kept
+	}
+	for _, name := range namedRevisions(recorded) {
+		kept[name] = true
+	}
+	for i := range recorded.Turns {
+		kept[recorded.Turns[i].Revision] = true
+	}
+	for _, work := range observed.Works {
+		kept[work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation]] = true
+	}
+	return kept
+}
+
+// pruneSnapshots deletes the snapshots that are not needed anymore: all of them if the
+// object has no rollout. recorded is the status that the API server has.
+func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, observed *decide.Observed, recorded *propagationv1alpha1.RolloutStatus) error {
+	key := client.ObjectKeyFromObject(object)
+	if observed.Rollout == nil && object.GetStatus().Rollout == nil && r.memories.known(key).rolling == nil || observed.KeepsRollout() {
+		return nil
+	}
+	known := r.memories.of(key).rollsOut()
+	if !known.fresh {
+		if err := r.listStored(ctx, object, known); err != nil {
+			return err
+		}
+	}
+	kept := keptRevisions(observed, recorded)
+	for _, name := range slices.Sorted(maps.Keys(known.stored)) {
+		if kept[name] {
+			continue
+		}
+		stored := &propagationv1alpha1.PropagationRevision{ObjectMeta: metav1.ObjectMeta{Namespace: r.revisionNamespace(object), Name: revisionName(object.GetUID(), name)}}
+		if err := r.Client.Delete(ctx, stored); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting PropagationRevision %s/%s: %w", stored.Namespace, stored.Name, err)
+		}
+		delete(known.stored, name)
+		delete(known.outlines, name)
+		for recipe := range known.hashes {
+			if recipe.Revision == name {
+				delete(known.hashes, recipe)
+			}
+		}
+	}
+	return nil
+}
