@@ -46,7 +46,7 @@ fmt: ## Format the Go code and sort the imports of every module.
 
 .PHONY: vet
 vet: ## Run go vet, including test files with build tags.
-	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,e2e_manifests,faults,soak,mutants ./...
+	go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,e2e_manifests,faults,rollouts,soak,mutants ./...
 
 .PHONY: lint
 lint: ## Run golangci-lint on every module.
@@ -148,6 +148,10 @@ FUZZTIME ?= 3m
 .PHONY: fuzz
 fuzz: ## Run all fuzz targets one after another, for example: make fuzz FUZZTIME=30s
 	FUZZTIME=$(FUZZTIME) hack/tools/fuzz.sh
+
+.PHONY: rollouts
+rollouts: ## Test rollouts across clusters on a fleet of six members.
+	go test -tags rollouts -count 1 -timeout 60m -v $(TESTFLAGS) ./hack/rollouts
 
 .PHONY: faults
 faults: ## Run the fault tests, which take long: stopped members and controllers, leaving clusters, bursts of changes.

@@ -108,7 +108,7 @@ func showFleetLine(out *printer, line string) {
 
 // kubectl runs the fleet's kubectl and shows the command and its output.
 func (f *fleet) kubectl(ctx context.Context, out *printer, cluster string, arguments ...string) error {
-	shown := strings.Join(arguments, " ")
+	shown := quoted(arguments)
 	if cluster != karmada {
 		shown = "--kubeconfig " + f.kubeconfig(cluster) + " " + shown
 	}
@@ -125,4 +125,15 @@ func (f *fleet) kubectl(ctx context.Context, out *printer, cluster string, argum
 		return fmt.Errorf("kubectl %s: %w", shown, err)
 	}
 	return nil
+}
+
+// quoted joins the arguments of a command as a shell takes them.
+func quoted(arguments []string) string {
+	shown := make([]string, len(arguments))
+	for i, argument := range arguments {
+		if shown[i] = argument; strings.Contains(argument, `"`) {
+			shown[i] = "'" + argument + "'"
+		}
+	}
+	return strings.Join(shown, " ")
 }

@@ -36,29 +36,58 @@ import (
 // rows follows the DirectPropagations of a namespace and shows each change of a row
 // when it happens.
 type rows struct {
-	out *printer
-	// expected maps DirectPropagations to the revision that all their clusters must
-	// confirm.
-	expected map[string]string
+	out   *printer
+	table table
+	// expected maps DirectPropagations to what must become of them.
+	expected map[string]goal
 
 	shown   map[string]string
 	settled map[string]bool
 	last    map[string]*propagationv1alpha1.DirectPropagation
 }
 
-// patience is the time limit for the clusters to confirm a revision.
+// goal is what must become of a DirectPropagation.
+type goal struct {
+	// name completes "is", for example Ready.
+	name string
+	// condition is the type of the condition that explains it.
+	condition string
+	reached   func(*propagationv1alpha1.DirectPropagation) bool
+}
+
+// table is how rows are shown.
+type table struct {
+	header string
+	row    func(*propagationv1alpha1.DirectPropagation, *propagationv1alpha1.ClusterStatus) string
+}
+
+// confirmations shows what each cluster has confirmed.
+var confirmations = table{
+	header: fmt.Sprintf("%-11s %-9s %-8s %-14s %s", "OBJECT", "CLUSTER", "APPLIED", "REASON", "CONFIRMED REVISION"),
+	row: func(object *propagationv1alpha1.DirectPropagation, row *propagationv1alpha1.ClusterStatus) string {
+		return fmt.Sprintf("%-11s %-9s %-8s %-14s %s", object.Name, row.Name, row.Applied, row.Reason, row.Revision)
+	},
+}
+
+// readyAt is the goal that every cluster has confirmed a revision.
+func readyAt(revision string) goal {
+	return goal{name: "Ready", condition: propagationv1alpha1.ConditionReady, reached: func(object *propagationv1alpha1.DirectPropagation) bool {
+		return isSettled(object, revision)
+	}}
+}
+
+// patience is the time limit for reaching a goal.
 const patience = 2 * time.Minute
 
-// awaitRevisions shows rows until every cluster has confirmed the expected
-// revisions.
-func awaitRevisions(ctx context.Context, server client.WithWatch, out *printer, expected map[string]string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not confirmed after %v", patience))
+// awaitGoals shows rows until the expected goals are reached.
+func awaitGoals(ctx context.Context, server client.WithWatch, out *printer, shown table, expected map[string]goal) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not reached after %v", patience))
 	defer cancel()
 	r := &rows{
-		out: out, expected: expected,
+		out: out, table: shown, expected: expected,
 		shown: map[string]string{}, settled: map[string]bool{}, last: map[string]*propagationv1alpha1.DirectPropagation{},
 	}
-	out.line("%7s  %-11s %-9s %-8s %-14s %s", "AFTER", "OBJECT", "CLUSTER", "APPLIED", "REASON", "CONFIRMED REVISION")
+	out.line("%7s  %s", "AFTER", shown.header)
 	for !r.done() {
 		if err := r.follow(ctx, server); err != nil {
 			return fmt.Errorf("%w\n%s", err, r.describe())
@@ -105,7 +134,8 @@ func (r *rows) follow(ctx context.Context, server client.WithWatch) error {
 
 // see shows what has changed in an object.
 func (r *rows) see(object *propagationv1alpha1.DirectPropagation) {
-	if _, ours := r.expected[object.Name]; !ours || r.settled[object.Name] {
+	expected, ours := r.expected[object.Name]
+	if !ours || r.settled[object.Name] {
 		return
 	}
 	r.last[object.Name] = object
@@ -113,16 +143,16 @@ func (r *rows) see(object *propagationv1alpha1.DirectPropagation) {
 	slices.SortFunc(clusters, func(a, b propagationv1alpha1.ClusterStatus) int { return strings.Compare(a.Name, b.Name) })
 	for i := range clusters {
 		row := &clusters[i]
-		text := fmt.Sprintf("%-11s %-9s %-8s %-14s %s", object.Name, row.Name, row.Applied, row.Reason, row.Revision)
+		text := r.table.row(object, row)
 		if key := object.Name + "/" + row.Name; r.shown[key] != text {
 			r.shown[key] = text
 			r.out.line("%s  %s", r.out.since(), text)
 		}
 	}
-	if isSettled(object, r.expected[object.Name]) {
+	if expected.reached(object) {
 		r.settled[object.Name] = true
-		ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
-		r.out.line("%s  %s is Ready: %s", r.out.since(), object.Name, ready.Message)
+		because := meta.FindStatusCondition(object.Status.Conditions, expected.condition)
+		r.out.line("%s  %s is %s: %s", r.out.since(), object.Name, expected.name, because.Message)
 	}
 }
 
@@ -141,7 +171,7 @@ func (r *rows) done() bool { return len(r.settled) == len(r.expected) }
 func (r *rows) describe() string {
 	lines := []string{}
 	for _, name := range slices.Sorted(maps.Keys(r.expected)) {
-		object, revision := r.last[name], r.expected[name]
+		object := r.last[name]
 		switch {
 		case r.settled[name]:
 		case object == nil:
@@ -149,7 +179,7 @@ func (r *rows) describe() string {
 		case len(object.Status.Conditions) == 0:
 			lines = append(lines, fmt.Sprintf("DirectPropagation %s/%s: the controller has not seen it", namespace, name))
 		default:
-			lines = append(lines, fmt.Sprintf("DirectPropagation %s/%s is not Ready at revision %s:", namespace, name, revision))
+			lines = append(lines, fmt.Sprintf("DirectPropagation %s/%s is not %s:", namespace, name, r.expected[name].name))
 			for _, condition := range object.Status.Conditions {
 				lines = append(lines, fmt.Sprintf("  %s=%s %s: %s", condition.Type, condition.Status, condition.Reason, condition.Message))
 			}

@@ -31,7 +31,6 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
-	"github.com/karmada-direct/karmada-direct/hack/testbed/machine"
 )
 
 const (
@@ -45,6 +44,7 @@ const (
 	configMap  = "web-config"
 	firstImage = "nginx:1.28"
 	nextImage  = "nginx:1.29"
+	lastImage  = "nginx:1.30"
 )
 
 // story is the state of a running demo.
@@ -63,7 +63,7 @@ type step struct {
 
 // steps returns all steps in order.
 func (s *story) steps() []step {
-	return []step{
+	steps := []step{
 		{
 			"A fleet: Karmada and two member clusters, as plain processes",
 			"Karmada pushes to member1, and member2 pulls through karmada-agent.\n" +
@@ -95,8 +95,9 @@ func (s *story) steps() []step {
 			"Only the Deployment is touched. A row shows the old revision until the member has confirmed the new one.",
 			s.change,
 		},
-		{"Check the members", "They must run what the rows say.", s.ask},
 	}
+	steps = append(steps, s.rolloutSteps()...)
+	return append(steps, step{"Check the members", "They must run what the rows say.", s.ask})
 }
 
 // tell runs all steps and stops at the first failure.
@@ -147,6 +148,9 @@ func (s *story) connect(cluster string, scheme *runtime.Scheme) (client.WithWatc
 }
 
 func (s *story) propagate(ctx context.Context) error {
+	if err := s.forgetRollout(ctx); err != nil {
+		return err
+	}
 	if err := s.kubectl(ctx, s.out, karmada, "apply", "-f", example); err != nil {
 		return err
 	}
@@ -164,16 +168,16 @@ func (s *story) change(ctx context.Context) error {
 // checks the members.
 func (s *story) await(ctx context.Context, image string, names ...string) error {
 	s.out.mark()
-	expected := map[string]string{}
+	expected := map[string]goal{}
 	for _, name := range names {
 		revision, err := s.revision(ctx, name)
 		if err != nil {
 			return err
 		}
-		expected[name] = revision
+		expected[name] = readyAt(revision)
 	}
-	if err := awaitRevisions(ctx, s.server, s.out, expected); err != nil {
-		return fmt.Errorf("%w\nthe end of %s:\n%s", err, s.controllerLog(), machine.Tail(s.controllerLog(), 20, nil))
+	if err := s.follow(ctx, confirmations, expected); err != nil {
+		return err
 	}
 	return s.verify(ctx, image)
 }
@@ -235,7 +239,7 @@ func (s *story) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.verify(ctx, nextImage)
+	return s.verify(ctx, lastImage)
 }
 
 // next prints what is running and what to try next.

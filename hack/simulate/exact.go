@@ -166,26 +166,33 @@ func (w *World) sumsUp(object cached.Object, ready *metav1.Condition, stalled bo
 	title, status := titleOf(object), object.GetStatus()
 	good, targets, reasons := 0, w.countedOf(object), map[string]bool{}
 	for i := range status.Clusters {
-		row := &status.Clusters[i]
-		if w.isTarget(object, row.Name) && row.Applied == metav1.ConditionTrue && row.Health == propagationv1alpha1.HealthHealthy {
+		if row := &status.Clusters[i]; w.isGood(object, row) {
 			good++
 		} else {
 			reasons[row.Reason] = true
 		}
 	}
+	if w.isDenied(object) && ready.Reason == propagationv1alpha1.ReasonForbidden {
+		return nil
+	}
+	isGood := good == len(targets) && !stalls(object)
 	switch {
-	case w.isDenied(object) && ready.Reason == propagationv1alpha1.ReasonForbidden:
 	case stalled && !stalls(object):
 		return violated("wrong conditions", "%s is Stalled (%s), although nothing is wrong with it as a whole", title, ready.Message)
 	case len(targets) == 0 && ready.Reason != propagationv1alpha1.ReasonNoClusterSelected:
 		return violated("wrong conditions", "%s selects no cluster, but is %s %s", title, ready.Status, ready.Reason)
 	case len(targets) == 0:
-	case (good == len(targets) && !stalls(object)) != (ready.Status == metav1.ConditionTrue):
+	case isGood != (ready.Status == metav1.ConditionTrue):
 		return violated("wrong conditions", "%s is %s, with %d of %d good rows", title, ready.Status, good, len(targets))
 	case ready.Status != metav1.ConditionTrue && !reasons[ready.Reason] && !isReasonOfRollout(object, ready.Reason):
 		return violated("wrong conditions", "%s is %s %s, which is the reason of no row: %v", title, ready.Status, ready.Reason, reasons)
 	}
 	return nil
+}
+
+// isGood reports whether a row counts for Ready.
+func (w *World) isGood(object cached.Object, row *propagationv1alpha1.ClusterStatus) bool {
+	return w.isTarget(object, row.Name) && row.Applied == metav1.ConditionTrue && row.Health == propagationv1alpha1.HealthHealthy
 }
 
 // countedOf are the targets of an object, with the clusters that it selects and that leave.
@@ -235,14 +242,12 @@ func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 		return nil
 	}
 	for _, target := range w.truth.desired.targets(object) {
-		if !w.mayHaveWork(ctx, target.Name) || w.isHeldByOthers(object, target.Name, resource) && !w.isNameless(object, target.Name) || !isRenderable(target, key) || !w.mayGet(object, target.Name) {
+		if w.needsNoWork(ctx, object, target, resource) {
 			continue
 		}
 		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]
 		switch {
-		case held == nil && ptr.Deref(heldAt(object, target.Name), "none") == "":
-			continue // the rollout is yet to reach it
-		case held == nil && w.isUnreadableRevision(object, target.Name):
+		case held == nil && w.isYetToCome(object, target.Name):
 			continue
 		case held == nil && w.karmada.Member(target.Name).Serves(key.GroupVersionKind):
 			return violated("a Work is missing", "%s has no Work for %s", title, target.Name)
@@ -257,6 +262,17 @@ func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 		}
 	}
 	return nil
+}
+
+// needsNoWork reports whether nothing is demanded of the Work for a target.
+func (w *World) needsNoWork(ctx context.Context, object cached.Object, target propagationv1alpha1.TargetCluster, resource *unstructured.Unstructured) bool {
+	return !w.mayHaveWork(ctx, target.Name) || w.isHeldByOthers(object, target.Name, resource) && !w.isNameless(object, target.Name) ||
+		!isRenderable(target, keyOfResource(object)) || !w.mayGet(object, target.Name)
+}
+
+// isYetToCome reports whether a rollout is yet to reach a cluster, or cannot.
+func (w *World) isYetToCome(object cached.Object, cluster string) bool {
+	return ptr.Deref(heldAt(object, cluster), "none") == "" || w.isUnreadableRevision(object, cluster)
 }
 
 // hasTerms checks what needs no content in the Works of an object: it is right even if

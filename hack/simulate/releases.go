@@ -163,19 +163,29 @@ func (t *truth) checkReleased(write apiserver.Write, work *workv1alpha1.Work) {
 	if manifest == nil || object == nil || t.w.users.altered[clusterOf(work.Namespace)] {
 		return
 	}
-	now := release{owner: object.GetUID(), key: karmada.KeyOf(manifest), revision: work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation], content: unscaled(manifest)}
-	now.origin = manifest.GetAnnotations()[workv1alpha2.ResourceTemplateGenerationAnnotationKey]
-	now.replicas, _, _ = unstructured.NestedInt64(manifest.Object, "spec", "replicas")
-	before := t.releases.had[nameOf(work)]
-	if before.owner != now.owner || before.key != now.key {
-		before = release{}
-	}
-	t.releases.had[nameOf(work)] = now
+	before, now := t.released(object, work, manifest)
 	if write.Before != nil && now.content == before.content && now.revision == before.revision {
 		t.checkOrigin(object, work, before, now)
 		return
 	}
-	cluster := clusterOf(work.Namespace)
+	t.checkContent(object, clusterOf(work.Namespace), before, now)
+}
+
+// released records what a Work holds, and returns what it held before.
+func (t *truth) released(object cached.Object, work *workv1alpha1.Work, manifest *unstructured.Unstructured) (before, now release) {
+	now = release{owner: object.GetUID(), key: karmada.KeyOf(manifest), revision: work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation], content: unscaled(manifest)}
+	now.origin = manifest.GetAnnotations()[workv1alpha2.ResourceTemplateGenerationAnnotationKey]
+	now.replicas, _, _ = unstructured.NestedInt64(manifest.Object, "spec", "replicas")
+	before = t.releases.had[nameOf(work)]
+	if before.owner != now.owner || before.key != now.key {
+		before = release{}
+	}
+	t.releases.had[nameOf(work)] = now
+	return before, now
+}
+
+// checkContent checks that a cluster may get what is new in its Work.
+func (t *truth) checkContent(object cached.Object, cluster string, before, now release) {
 	if now.revision != "" {
 		t.checkKnown(object, cluster, now)
 	}

@@ -194,12 +194,11 @@ func (t *truth) policy() *policyv1alpha1.OverrideSpec {
 
 // excuses reports whether a row need not be True, and gives the right reason for that.
 func (w *World) excuses(ctx context.Context, object cached.Object, target propagationv1alpha1.TargetCluster, row *propagationv1alpha1.ClusterStatus, resource *unstructured.Unstructured) bool {
+	if reason := row.Reason; reason == propagationv1alpha1.ReasonWaiting || reason == propagationv1alpha1.ReasonRevisionUnreadable {
+		return w.excusedByRollout(ctx, object, row)
+	}
 	spec, key := object.GetSpec(), keyOfResource(object)
 	switch row.Reason {
-	case propagationv1alpha1.ReasonWaiting:
-		return w.waits(ctx, object, row.Name)
-	case propagationv1alpha1.ReasonRevisionUnreadable:
-		return w.isUnreadableRevision(object, row.Name)
 	case propagationv1alpha1.ReasonApplying:
 		return w.isWithoutSpace(ctx, row.Name)
 	case propagationv1alpha1.ReasonClusterNotFound, propagationv1alpha1.ReasonClusterTerminating, propagationv1alpha1.ReasonClusterNotReady:
@@ -212,6 +211,14 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 		return w.isHeldByOthers(object, row.Name, resource)
 	case propagationv1alpha1.ReasonForbidden:
 		return spec.ServiceAccountName != "" && (!w.users.grants[""] || !w.users.grants[row.Name])
+	}
+	return w.excusedByContent(object, target, row, key, resource)
+}
+
+// excusedByContent reports whether what a cluster should get is the reason why a row is not
+// True.
+func (w *World) excusedByContent(object cached.Object, target propagationv1alpha1.TargetCluster, row *propagationv1alpha1.ClusterStatus, key karmada.Key, resource *unstructured.Unstructured) bool {
+	switch row.Reason {
 	case propagationv1alpha1.ReasonRenderFailed:
 		return target.Replicas != nil && key.Kind != "Deployment"
 	case propagationv1alpha1.ReasonOverrideFailed:
@@ -219,9 +226,17 @@ func (w *World) excuses(ctx context.Context, object cached.Object, target propag
 	case propagationv1alpha1.ReasonAPINotEnabled:
 		return !w.karmada.Member(row.Name).Serves(key.GroupVersionKind)
 	case propagationv1alpha1.ReasonApplyFailed:
-		return w.refuses(row.Name, key, spec.ConflictResolution, resource)
+		return w.refuses(row.Name, key, object.GetSpec().ConflictResolution, resource)
 	}
 	return false
+}
+
+// excusedByRollout reports whether a rollout is the reason why a row is not True.
+func (w *World) excusedByRollout(ctx context.Context, object cached.Object, row *propagationv1alpha1.ClusterStatus) bool {
+	if row.Reason == propagationv1alpha1.ReasonWaiting {
+		return w.waits(ctx, object, row.Name)
+	}
+	return w.isUnreadableRevision(object, row.Name)
 }
 
 // isReady reports whether Karmada has contact with a cluster and keeps it.

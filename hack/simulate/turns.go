@@ -63,6 +63,12 @@ func (t *truth) wroteStatus(before, object cached.Object) {
 	}
 	t.adopted(object, last)
 	t.checkPassed(object, last)
+	t.checkTurns(object, last)
+}
+
+// checkTurns checks the turns that begin with a status.
+func (t *truth) checkTurns(object cached.Object, last *propagationv1alpha1.RolloutStatus) {
+	status := object.GetStatus().Rollout
 	update := status.UpdateRevision
 	fresh := last == nil || last.UpdateRevision != update || last.Phase != status.Phase
 	for _, target := range t.desired.targets(object) {

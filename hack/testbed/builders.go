@@ -21,12 +21,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
@@ -126,4 +129,13 @@ func typedOf(generic *unstructured.Unstructured) (client.Object, error) {
 		return nil, fmt.Errorf("converting %s: %w", generic.GetName(), err)
 	}
 	return typed, nil
+}
+
+// NodeSelectorOverrider returns overriders that let the Pods of a workload run only on nodes
+// with a role. No node has any.
+func NodeSelectorOverrider(role string) *policyv1alpha1.Overriders {
+	return &policyv1alpha1.Overriders{Plaintext: []policyv1alpha1.PlaintextOverrider{{
+		Path: "/spec/template/spec/nodeSelector", Operator: policyv1alpha1.OverriderOpAdd,
+		Value: apiextensionsv1.JSON{Raw: fmt.Appendf(nil, `{"role":%q}`, role)},
+	}}}
 }

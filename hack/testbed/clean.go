@@ -28,6 +28,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -104,6 +105,14 @@ func (ns *Namespace) IsClean(ctx context.Context) error {
 	}
 	if len(list.Items) > 0 {
 		return fmt.Errorf("%d DirectPropagations are left, the first: %s", len(list.Items), list.Items[0].Name)
+	}
+	revisions := &propagationv1alpha1.PropagationRevisionList{}
+	// An earlier version does not have the kind.
+	if err := ns.Bed.Karmada.List(ctx, revisions, client.InNamespace(ns.Name)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("listing PropagationRevisions: %w", err)
+	}
+	if len(revisions.Items) > 0 {
+		return fmt.Errorf("%d PropagationRevisions are left, the first: %s", len(revisions.Items), revisions.Items[0].Name)
 	}
 	for _, member := range ns.Bed.Options.Members {
 		for _, name := range ns.workNames() {

@@ -104,7 +104,7 @@ check_pins() {
 # while go vet would first analyze all of Kubernetes for hack/fleet, which takes 15
 # minutes with an empty cache.
 check_vet() {
-  go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,e2e_manifests,faults,soak,mutants ./... || fail "go vet"
+  go vet -tags integration,e2e,e2e_helm,e2e_argocd,e2e_karmada,e2e_manifests,faults,rollouts,soak,mutants ./... || fail "go vet"
 }
 
 check_licenses() {

@@ -56,6 +56,7 @@ func TestLeastPrivilege(t *testing.T) {
 	for action, want := range map[string]bool{
 		"get configmaps": true, "list deployments.apps": true, "create works.work.karmada.io": true, "watch clusters.cluster.karmada.io": true,
 		"update directpropagations.propagation.karmada-direct.io/status": true,
+		"create propagationrevisions.propagation.karmada-direct.io":      true, "update propagationrevisions.propagation.karmada-direct.io": false,
 		"get secrets": false, "list statefulsets.apps": false, "create deployments.apps": false, "update directpropagations.propagation.karmada-direct.io": false,
 		"delete clusters.cluster.karmada.io": false, "create customresourcedefinitions.apiextensions.k8s.io": false, "get propagationpolicies.policy.karmada.io": false,
 		"create serviceaccounts/token": false, "create clusterrolebindings.rbac.authorization.k8s.io": false,
@@ -264,21 +265,31 @@ func TestUsersRoles(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = karmada.Delete(context.Background(), binding) })
 		for verb, want := range map[string]bool{"get": true, "list": true, "watch": true, "create": role != "view", "delete": role != "view", "patch": role != "view"} {
-			eventually(t, fmt.Sprintf("%s may %s: %v", role, verb, want), func(ctx context.Context) error {
-				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: user,
-					ResourceAttributes: &authorizationv1.ResourceAttributes{
-						Namespace: "default", Verb: verb, Group: "propagation.karmada-direct.io", Resource: "directpropagations",
-					},
-				}}
-				if err := karmada.Create(ctx, review); err != nil {
-					return err
-				}
-				if review.Status.Allowed != want {
-					return fmt.Errorf("allowed: %v, %s", review.Status.Allowed, review.Status.Reason)
-				}
-				return nil
-			})
+			eventually(t, fmt.Sprintf("%s may %s: %v", role, verb, want), func(ctx context.Context) error { return mayIs(ctx, user, verb, "directpropagations", want) })
+		}
+		// The content of a revision can be a Secret, which view must not reveal.
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+			if err := mayIs(t.Context(), user, verb, "propagationrevisions", false); err != nil {
+				t.Errorf("%s: %s revisions: %v", role, verb, err)
+			}
 		}
 	}
+}
+
+// mayIs returns an error unless a user has, or lacks, a permission in the namespace
+// default.
+func mayIs(ctx context.Context, user, verb, resource string, want bool) error {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: "default", Verb: verb, Group: "propagation.karmada-direct.io", Resource: resource,
+		},
+	}}
+	if err := karmada.Create(ctx, review); err != nil {
+		return err
+	}
+	if review.Status.Allowed != want {
+		return fmt.Errorf("allowed: %v, %s", review.Status.Allowed, review.Status.Reason)
+	}
+	return nil
 }

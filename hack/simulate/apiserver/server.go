@@ -60,8 +60,6 @@ type Server struct {
 	denials   map[denial]bool
 	// promptEvents: writing an Event is answered at once.
 	promptEvents bool
-	// telling is held while observers are told.
-	telling sync.Mutex
 	// lag is how late discovery is, published what it shows, one after the other.
 	lag       time.Duration
 	published []snapshot
@@ -130,12 +128,16 @@ func (s *Server) Compact() {
 	}
 }
 
-// serve carries out a request and tells the observers what it wrote.
+// serve carries out a request and tells the observers what it wrote. Those of an Event that
+// is answered at once are told with the next request, by who decides about that.
 func (s *Server) serve(r *request) *answer {
 	s.mu.Lock()
 	answered := s.answer(r)
+	isPrompt := s.promptEvents && isEvent(r)
 	s.mu.Unlock()
-	s.tell()
+	if !isPrompt {
+		s.tell()
+	}
 	return answered
 }
 
@@ -145,8 +147,6 @@ func (s *Server) tell() {
 	fresh, observers := s.fresh, slices.Clone(s.observers)
 	s.fresh = nil
 	s.mu.Unlock()
-	s.telling.Lock()
-	defer s.telling.Unlock()
 	for i := range fresh {
 		for _, observer := range observers {
 			observer(fresh[i])
