@@ -53,7 +53,7 @@ spec:
 	ns.kubectl(manifest, "apply", "-f", "-").prints("directpropagation.propagation.karmada-direct.io/settings created")
 	ns.kubectl("", "wait", "--for=condition=Ready=False", "dp/settings", "--timeout=60s").prints("directpropagation.propagation.karmada-direct.io/settings condition met")
 	ns.kubectl("", "get", "dp").
-		has(`NAME +RESOURCE +CLUSTERS +READY +REASON +AGE`).
+		has(`NAME +RESOURCE +CLUSTERS +ROLLOUT +READY +REASON +AGE`).
 		has(`settings +settings +0/2 +False +ResourceNotFound +\d+s`)
 	missing := fmt.Sprintf("ConfigMap %s/settings does not exist in the Karmada control plane", ns.Name)
 	ns.kubectl("", "describe", "dp", "settings").
@@ -65,7 +65,7 @@ spec:
 	settings.Namespace = ns.Name
 	ns.NowRun(settings, members...)
 	ns.kubectl("", "get", "directpropagation", "settings", "--output=wide").
-		has(`NAME +RESOURCE +KIND +CLUSTERS +READY +REASON +AGE +MESSAGE`).
+		has(`NAME +RESOURCE +KIND +CLUSTERS +ROLLOUT +READY +REASON +AGE +MESSAGE`).
 		has(`settings +settings +ConfigMap +2/2 +True +Propagated +\S+ +each of 2 clusters has confirmed revision [0-9a-f]{16} and reports it healthy`)
 	ns.kubectl("", "get", "karmada-io").has(`directpropagation\S*/settings`)
 
