@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -178,4 +179,61 @@ func TestClustersComeAndGo(t *testing.T) {
 		object.Spec.Clusters = append(object.Spec.Clusters, testbed.Targets(member5.Name)...)
 	})
 	p.run(member5)
+}
+
+// A cluster whose labels change in the middle of a stage comes to it, and gets the update
+// revision in it, or leaves it, and keeps what it has.
+func TestLabelsChangeDuringAStage(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	for _, member := range []*Member{member2, member3} {
+		ns.labels(member, true)
+	}
+	p := ns.rollsOut(testbed.ConfigMap("settings", "1"), func(spec *propagationv1alpha1.Rollout) {
+		spec.Stages[1] = propagationv1alpha1.RolloutStage{
+			Name: "ring", ClusterSelector: &propagationv1alpha1.StageSelector{MatchLabels: map[string]string{ns.Name: "ring"}},
+		}
+	})
+	p.Changes(func(object *DirectPropagation) {
+		object.Spec.Rollout.Stages[1].Approval = propagationv1alpha1.RolloutApprovalRequired
+	})
+	first, ring := p.current(), int32(2)
+	p.says("2")
+	awaits := func(what string, clusters int32) string {
+		return p.becomes(what, func(status *propagationv1alpha1.RolloutStatus) bool {
+			stage := status.Stages[1]
+			return status.UpdateRevision != first && status.Reason == propagationv1alpha1.ReasonRolloutAwaitingApproval &&
+				ptr.Deref(stage.Clusters, 0) == clusters && ptr.Deref(stage.Ready, 0) == clusters
+		}).Status.Rollout.UpdateRevision
+	}
+	awaits("awaits the approval of the ring", ring)
+	ns.labels(member4, true)
+	awaits("awaits the approval of a larger ring", ring+1)
+	ns.NowRun(p.resource, member1, member2, member3, member4)
+	ns.labels(member3, false)
+	second := awaits("awaits the approval of the smaller ring", ring)
+	ns.NowRun(p.resource, member1, member2, member3, member4)
+	for _, member := range []*Member{member5, member6} {
+		ns.Now(member.Name+" waits", func(ctx context.Context) error { return member.Runs(ctx, p.before()) })
+	}
+	p.commands(propagationv1alpha1.RolloutApproveAnnotation, "ring@"+second)
+	p.completes(first)
+	p.run(members...)
+}
+
+// labels sets a label of a cluster that only this test uses, or removes it.
+func (ns *Namespace) labels(member *Member, isSet bool) {
+	ns.T.Helper()
+	change := func(cluster *clusterv1alpha1.Cluster) {
+		delete(cluster.Labels, ns.Name)
+		if isSet {
+			metav1.SetMetaDataLabel(&cluster.ObjectMeta, ns.Name, "ring")
+		}
+	}
+	if err := testbed.Change(context.Background(), karmada, &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: member.Name}}, change); err != nil {
+		ns.T.Fatal(err)
+	}
+	if isSet {
+		ns.T.Cleanup(func() { ns.labels(member, false) })
+	}
 }

@@ -60,6 +60,15 @@ type play struct {
 // rollsOut creates a resource and rolls its first revision out to all members.
 func (ns *Namespace) rollsOut(resource client.Object, tune func(*propagationv1alpha1.Rollout), where ...*Member) *play {
 	ns.T.Helper()
+	made := ns.begins(resource, tune, where...)
+	made.is(propagationv1alpha1.RolloutPhaseCompleted)
+	made.mustBeReadyWithin(15)
+	return made
+}
+
+// begins creates a resource with a rollout to all members.
+func (ns *Namespace) begins(resource client.Object, tune func(*propagationv1alpha1.Rollout), where ...*Member) *play {
+	ns.T.Helper()
 	ns.Has(resource)
 	began := time.Now()
 	if len(where) == 0 {
@@ -73,10 +82,13 @@ func (ns *Namespace) rollsOut(resource client.Object, tune func(*propagationv1al
 		// A member that has just been started again may need longer.
 		object.Spec.Rollout.ProgressDeadlineSeconds = ptr.To[int32](300)
 	}).To(where...)
-	made := &play{Propagation: p, ns: ns, t: ns.T, resource: resource, reference: testbed.ReferenceTo(resource), began: began}
-	made.is(propagationv1alpha1.RolloutPhaseCompleted)
-	made.Changes(func(object *DirectPropagation) { object.Spec.Rollout.ProgressDeadlineSeconds = ptr.To[int32](15) })
-	return made
+	return &play{Propagation: p, ns: ns, t: ns.T, resource: resource, reference: testbed.ReferenceTo(resource), began: began}
+}
+
+// mustBeReadyWithin sets the deadline of each cluster.
+func (p *play) mustBeReadyWithin(seconds int32) {
+	p.t.Helper()
+	p.Changes(func(object *DirectPropagation) { object.Spec.Rollout.ProgressDeadlineSeconds = &seconds })
 }
 
 // is waits until the rollout has a phase, and returns the object.

@@ -21,13 +21,14 @@ package rollouts
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -130,6 +131,58 @@ func TestDeletedWhileWaiting(t *testing.T) {
 	p.isOrderly()
 }
 
+// A dependency comes with the revision that needs it, and what a cluster that waits needs
+// comes back if somebody deletes it there.
+func TestDependenciesOfClustersThatWait(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	old, added := testbed.ConfigMap("old", "1"), testbed.ConfigMap("added", "1")
+	for _, resource := range []client.Object{old, added} {
+		ns.Has(resource)
+		ns.NoteWork(testbed.ReferenceTo(resource))
+	}
+	web := testbed.Deployment("web", "web:1", 1)
+	needs := func(name string) {
+		web.Spec.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}}
+	}
+	needs(old.Name)
+	p := ns.rollsOut(web, nil)
+	p.Changes(func(object *DirectPropagation) {
+		object.Spec.PropagateDeps = ptr.To(true)
+		object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
+	})
+	ns.ComeToRun(old, members...)
+	first := p.current()
+	p.changes(func(client.Object) { needs(added.Name) })
+	second := p.becomes("awaits an approval", func(status *propagationv1alpha1.RolloutStatus) bool {
+		return status.UpdateRevision != first && status.Reason == propagationv1alpha1.ReasonRolloutAwaitingApproval
+	}).Status.Rollout.UpdateRevision
+	ns.ComeToRun(added, member1)
+	ns.NowRun(old, members...) // the canary may have to return
+	before, err := member5.Find(ns.Ctx, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := member5.Delete(ns.Ctx, before); err != nil {
+		t.Fatal(err)
+	}
+	ns.Eventually("the dependency is on the member again", func(ctx context.Context) error {
+		found, err := member5.Find(ctx, old)
+		if err == nil && found.GetUID() == before.GetUID() {
+			return errors.New("it is still the old one")
+		}
+		return err
+	})
+	for _, member := range members[1:] {
+		ns.Now(member.Name+" lacks what only the second revision needs", func(ctx context.Context) error { return member.Lacks(ctx, added) })
+	}
+	p.commands(propagationv1alpha1.RolloutApproveAnnotation, "canary@"+second)
+	p.completes(first)
+	ns.ComeToRun(added, members...)
+	ns.ComeToLack(old, members...)
+	p.isOrderly()
+}
+
 // kubectl rollout status ends with an error after a failure, and Argo CD's health check of a
 // Deployment, which looks at the same, too.
 func TestRolloutStatusEnds(t *testing.T) {
@@ -148,48 +201,4 @@ func TestRolloutStatusEnds(t *testing.T) {
 	p.commands(propagationv1alpha1.RolloutAbortAnnotation, p.Latest().Status.Rollout.UpdateRevision)
 	p.is(propagationv1alpha1.RolloutPhaseRolledBack)
 	ns.Eventually("every member runs the first revision", func(ctx context.Context) error { return p.membersRun(ctx, "web:1", members...) })
-}
-
-// The controller is killed every few seconds, and a leader paused and resumed, throughout
-// the rollouts of many objects. The bounds hold, and every rollout ends.
-func TestRolloutsWhileControllersDie(t *testing.T) {
-	ns := newNamespace(t)
-	plays := make([]*play, 40)
-	for i := range plays {
-		plays[i] = ns.rollsOut(testbed.ConfigMap(fmt.Sprintf("settings-%d", i), "1"), nil)
-	}
-	first := plays[0].current()
-	for _, p := range plays {
-		p.says("2")
-	}
-	stop, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- dies(stop) }()
-	for _, p := range plays {
-		p.completes(first)
-	}
-	close(stop)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range plays {
-		p.run(members...)
-		p.isOrderly()
-	}
-}
-
-// dies kills the controller every 10 seconds and starts it again.
-func dies(stop <-chan struct{}) error {
-	ticker := time.NewTicker(10 * time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-ticker.C:
-			bed.Controller.Kill()
-			if err := bed.Controller.Start(); err != nil {
-				return err
-			}
-		}
-	}
 }
