@@ -17,12 +17,15 @@ limitations under the License.
 package propagation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
@@ -92,4 +95,112 @@ func (s *stage) changesTo(image string) {
 		s.t.Fatal(err)
 	}
 	s.writes = nil
+}
+
+// newAdoption propagates a Deployment without a rollout.
+func newAdoption(t *testing.T) *stage {
+	t.Helper()
+	template := webDeployment()
+	template.Generation = 1
+	b := newBench(t, template, webPropagation(), memberCluster("member1"), memberCluster("member2"))
+	s := &stage{t: t, bench: b, clock: testingclock.NewFakePassiveClock(time.Now())}
+	s.Clock, s.started = s.clock, s.clock.Now()
+	s.goesOn()
+	return s
+}
+
+// What clusters have is one revision, too, if the requested one is the same for some of
+// them. All of them can return to it, and those that wait are scaled.
+func TestAdoptionOfWhatPartlyStaysTheSame(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		spec := &object.Spec
+		spec.Rollout = canaryFirst()
+		spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
+		spec.Clusters[1].Overriders = patch(policyv1alpha1.OverriderOpAdd, "/metadata/labels", `{"x":"y"}`)
+	})
+	s.writes = nil
+	s.goesOn()
+	s.isUntouched("member2")
+	if status := s.rollout(); status.CurrentRevision == "" || status.CurrentRevision == status.UpdateRevision {
+		t.Errorf("no revision was taken from the clusters: %+v", status)
+	}
+	if row := s.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonWaiting || row.Applied != metav1.ConditionUnknown {
+		t.Errorf("the row of the cluster that waits is %+v", row)
+	}
+	deployment := &appsv1.Deployment{}
+	if err := s.server.Get(t.Context(), web, deployment); err != nil {
+		t.Fatal(err)
+	}
+	deployment.Generation++
+	deployment.Spec.Replicas = ptr.To[int32](5)
+	if err := s.server.Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	s.goesOn()
+	if raw := string(s.workOn(t, "member2").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"replicas":5`) || strings.Contains(raw, `"x":"y"`) {
+		t.Errorf("member2: %s", raw)
+	}
+}
+
+// Clusters that have different versions of the resource when spec.rollout is added keep
+// them until it is their turn, and their rows say so.
+func TestAdoptionOfDifferentVersions(t *testing.T) {
+	s := newAdoption(t)
+	before := s.workOn(t, "member2")
+	s.changesTo("nginx:2")
+	s.goesOn()
+	now := s.workOn(t, "member2")
+	now.Spec, now.Annotations = before.Spec, before.Annotations
+	if err := s.server.Update(t.Context(), now); err != nil { // as if it had never been written
+		t.Fatal(err)
+	}
+	s.changesTo("nginx:3")
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Rollout = canaryFirst()
+		object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
+	})
+	s.goesOn()
+	s.images("nginx:3", "nginx:1")
+	if row := s.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonWaiting || row.Applied != metav1.ConditionUnknown {
+		t.Errorf("the row of the cluster that waits is %+v", row)
+	}
+	if current := s.rollout().CurrentRevision; current != "" {
+		t.Errorf("the current revision is %s", current)
+	}
+}
+
+// When spec.rollout is removed, Works keep the name of their revision. If it is added again
+// together with a change, clusters can return to what they had in between.
+func TestRolloutIsAddedAgain(t *testing.T) {
+	s := newAdoption(t)
+	setRollout := func(strategy *propagationv1alpha1.Rollout) func(*propagationv1alpha1.DirectPropagation) {
+		return func(object *propagationv1alpha1.DirectPropagation) { object.Spec.Rollout = strategy }
+	}
+	s.changes(setRollout(canaryFirst()))
+	s.goesOn()
+	s.changesTo("nginx:2")
+	s.goesOn()
+	s.images("nginx:2", "nginx:2")
+	s.changes(setRollout(nil))
+	s.goesOn()
+	if revisions := s.revisions(); len(revisions) > 0 {
+		t.Fatalf("revisions %v are still stored", revisions)
+	}
+	s.changesTo("nginx:3")
+	again := canaryFirst()
+	again.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
+	s.changes(setRollout(again))
+	s.goesOn()
+	s.images("nginx:3", "nginx:2")
+	status := s.rollout()
+	if status.CurrentRevision == "" || !slices.Contains(s.revisions(), status.CurrentRevision) {
+		t.Errorf("the current revision %q is not among those stored: %v", status.CurrentRevision, s.revisions())
+	}
+	if row := s.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonWaiting {
+		t.Errorf("the row of the cluster that waits is %s", described(row))
+	}
+	s.changesTo("nginx:2")
+	s.goesOn()
+	s.images("nginx:2", "nginx:2")
 }

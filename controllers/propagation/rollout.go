@@ -120,6 +120,10 @@ func (r *Reconciler) followRollout(ctx context.Context, observed *decide.Observe
 			renderings[assigned.Cluster] = decide.Held(fmt.Sprintf("revision %s waits for the turn of stage %s", decision.Status.UpdateRevision, assigned.Stage))
 			continue
 		}
+		if known.isUnsaved(observed.Work(assigned.Cluster), assigned.Revision) {
+			renderings[assigned.Cluster] = decide.Held(fmt.Sprintf("the cluster keeps what it had before the rollout; revision %s waits for the turn of stage %s", decision.Status.UpdateRevision, assigned.Stage))
+			continue
+		}
 		overlay := known.overlay(observed, own[assigned.Cluster], assigned.Cluster, assigned.Revision, in.UpdateRevision)
 		renderings[assigned.Cluster] = revisions.On(ctx, assigned.Cluster, assigned.Revision, overlay)
 	}

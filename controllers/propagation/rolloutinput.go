@@ -130,6 +130,9 @@ type workRevisions struct {
 // nameOf returns the revision that the Work of a cluster was given.
 func (w *workRevisions) nameOf(cluster string, work *workv1alpha1.Work) string {
 	name := w.writtenTo(cluster, work)
+	if w.status == nil && name == w.adopted {
+		return name // so that all clusters begin with the same
+	}
 	for _, preferred := range w.candidates(cluster) {
 		if preferred != name && w.isSame(cluster, preferred, name) {
 			return preferred
@@ -163,8 +166,8 @@ func (w *workRevisions) candidates(cluster string) []string {
 	}
 	add(w.turns[cluster])
 	if w.status == nil {
-		add(w.requested)
 		add(w.adopted)
+		add(w.requested)
 		return names
 	}
 	if w.status.Phase == rollout.Progressing {
@@ -175,9 +178,13 @@ func (w *workRevisions) candidates(cluster string) []string {
 }
 
 // writtenTo returns the revision that was written to a Work. An earlier version of the
-// controller, which knows nothing of rollouts, leaves the name of an earlier one on it.
+// controller, which knows nothing of rollouts, leaves the name of an earlier one on it, and
+// so does the end of a rollout.
 func (w *workRevisions) writtenTo(cluster string, work *workv1alpha1.Work) string {
 	named, content := work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation], work.Annotations[propagationv1alpha1.RevisionAnnotation]
+	if w.outline(named) == nil && !w.isKnown(named) {
+		named = ""
+	}
 	if named != "" && (render.IsEdited(work) || w.outline(named) == nil || w.hasContent(cluster, named, work)) {
 		return named
 	}
@@ -187,6 +194,12 @@ func (w *workRevisions) writtenTo(cluster string, work *workv1alpha1.Work) strin
 		}
 	}
 	return cmp.Or(named, w.adopted, content)
+}
+
+// isKnown reports whether a revision is stored, or the status names it.
+func (w *workRevisions) isKnown(name string) bool {
+	return w.known.stored[name] || w.status != nil && (slices.Contains([]string{w.status.UpdateRevision, w.status.CurrentRevision, w.status.FailedRevision}, name) ||
+		slices.ContainsFunc(w.status.Turns, func(turn rollout.Turn) bool { return turn.Revision == name }))
 }
 
 // hasContent reports whether a Work holds what a cluster gets of a revision, with the
@@ -219,11 +232,11 @@ func (w *workRevisions) adopt(object cached.Object) error {
 	if w.requested == "" || w.status != nil && (w.status.CurrentRevision == "" || w.outline(w.status.CurrentRevision) != nil) {
 		return nil
 	}
-	strangers, agree := w.strangers()
-	if len(strangers) == 0 || !agree {
+	before := w.before()
+	if len(before) == 0 {
 		return nil
 	}
-	works, err := w.r.readWorks(w.ctx, strangers)
+	works, err := w.r.readWorks(w.ctx, before)
 	if err != nil {
 		return err
 	}
@@ -247,26 +260,35 @@ func (w *workRevisions) adopt(object cached.Object) error {
 	return nil
 }
 
-// strangers are, by cluster, the Works that do not hold the requested revision, and whether
-// all Works have something in common: that, or the generation of the resource.
-func (w *workRevisions) strangers() (map[string]*workv1alpha1.Work, bool) {
-	strangers, agree, first := map[string]*workv1alpha1.Work{}, true, (*workv1alpha1.Work)(nil)
+// before are, by cluster, the Works of all clusters, if they hold one revision, as far as
+// that can be seen, and that is another one than the requested one.
+func (w *workRevisions) before() map[string]*workv1alpha1.Work {
+	works, differ, first := map[string]*workv1alpha1.Work{}, false, (*workv1alpha1.Work)(nil)
 	for _, target := range w.observed.Targets {
 		work := w.observed.Work(target.Cluster)
 		if work == nil || work.DeletionTimestamp != nil || render.IsEdited(work) || render.OwnerOf(work).UID != w.observed.Owner.UID {
 			continue
 		}
-		if w.hasContent(target.Cluster, w.requested, work) {
-			agree = false
-			continue
-		}
 		if first == nil {
 			first = work
 		}
-		agree = agree && agrees(first, work)
-		strangers[target.Cluster] = work
+		if !agrees(first, work) {
+			return nil
+		}
+		differ = differ || !w.hasContent(target.Cluster, w.requested, work)
+		works[target.Cluster] = work
 	}
-	return strangers, agree
+	if !differ {
+		return nil
+	}
+	return works
+}
+
+// isUnsaved reports whether a Work holds what its cluster had before the first rollout, and
+// that was not taken over because clusters had different versions.
+func (w *rolling) isUnsaved(work *workv1alpha1.Work, assigned string) bool {
+	return work != nil && work.Annotations[propagationv1alpha1.RevisionAnnotation] == assigned &&
+		!w.stored[assigned] && w.made[assigned] == nil && w.outlines[assigned] == nil
 }
 
 // agrees reports whether two Works were rendered from the same version of a resource, as
