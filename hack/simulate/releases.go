@@ -201,10 +201,14 @@ func (t *truth) checkContent(object cached.Object, cluster string, before, now r
 }
 
 // checkOrigin checks that a Work of a cluster that waits is not written only because the
-// resource has changed.
+// resource has changed. If it has changed back, the cluster no longer waits, although the
+// status may not say so yet.
 func (t *truth) checkOrigin(object cached.Object, work *workv1alpha1.Work, before, now release) {
 	held, status := t.works[nameOf(work)], object.GetStatus().Rollout
 	if status == nil || held == nil || held.edited || now.revision == status.UpdateRevision || now.revision == "" || before.replicas != now.replicas {
+		return
+	}
+	if latest := t.desired.latest(now.key); latest != nil && now.content == t.contentFor(object, latest, held.where.member) {
 		return
 	}
 	if before.origin != now.origin {

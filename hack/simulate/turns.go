@@ -21,6 +21,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
@@ -146,9 +147,14 @@ func (t *truth) hasRevision(object cached.Object, cluster, revision string) bool
 		same := t.releases.contents[share{owner: object.GetUID(), revision: revision, cluster: cluster}]
 		latest := t.desired.latest(key)
 		return has.owner != object.GetUID() || has.revision == revision || has.content == same ||
-			latest != nil && has.content == unscaled(customized(latest, t.targetOf(object, cluster), t.policy()))
+			latest != nil && has.content == t.contentFor(object, latest, cluster)
 	}
 	return true
+}
+
+// contentFor is what a cluster is to get of a resource, without the replicas.
+func (t *truth) contentFor(object cached.Object, resource *unstructured.Unstructured, cluster string) string {
+	return unscaled(customized(resource, t.targetOf(object, cluster), t.policy()))
 }
 
 // checkStart checks that it is the turn of a cluster.
