@@ -139,9 +139,6 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		}
 	case denied:
 		plan.wait(denial.Wait)
-		if work != nil && work.DeletionTimestamp != nil {
-			planEnd(observed, plan, target.Cluster, work)
-		}
 		planStanding(observed, plan, target, work)
 	case rendering.Reason != "":
 		// What the cluster has stays until this is fixed.

@@ -49,6 +49,9 @@ func targetRow(observed *Observed, result *Outcome, target render.Target) propag
 	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
 		current.Revision = confirmedRevision(work)
 	}
+	if failure := result.Failures[target.Cluster]; failure != nil && current.Reason != propagationv1alpha1.ReasonWriteFailed {
+		current.Message = legible.ForRow(current.Message + "; the Work could not be written: " + failure.Error())
+	}
 	return observed.inRollout(current)
 }
 
@@ -75,13 +78,13 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 		return row(name, metav1.ConditionFalse, rendering.Reason, rendering.Message)
 	case result.Failures[name] != nil:
 		return row(name, unknownUnlessNew(work), propagationv1alpha1.ReasonWriteFailed, result.Failures[name].Error())
-	case work == nil && restores(observed, name) > 0 && observed.Resource.Problem == nil:
+	case work == nil && restores(observed, name) > 0 && observed.isRenderable():
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
 	case work == nil:
 		return absentRow(observed, cluster, name)
 	case observed.holdsAnother(work):
 		return anotherRow(observed, cluster, name, work)
-	case work.DeletionTimestamp != nil && observed.Resource.Problem != nil:
+	case work.DeletionTimestamp != nil && !observed.isRenderable():
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying,
 			"the Work is being deleted; it is written again only when the resource can be propagated again")
 	case wasReplaced(work):
@@ -148,7 +151,7 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "somebody has edited the manifest in the Work; it is corrected as soon as the resource can be propagated again")
 	case proof == Confirmed:
 		return confirmedRow(observed, target, work)
-	case target.Suspend:
+	case target.Suspend && isHeldBack(work):
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended, "propagation to the cluster is suspended; the current revision waits")
 	case proof == Refused && refusalSettles(observed.Now, work) == 0:
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, refusal(observed, work, applied.Message))
@@ -160,6 +163,9 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "waiting for the cluster to confirm the current revision")
 	}
 }
+
+// isHeldBack reports whether Karmada leaves the object of a Work alone.
+func isHeldBack(work *workv1alpha1.Work) bool { return ptr.Deref(work.Spec.SuspendDispatching, false) }
 
 // confirmedRow is the row of a cluster that has confirmed the content of its Work.
 func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
@@ -173,7 +179,7 @@ func confirmedRow(observed *Observed, target render.Target, work *workv1alpha1.W
 	case confirmed.Health == propagationv1alpha1.HealthUnknown:
 		confirmed.Reason = propagationv1alpha1.ReasonHealthUnknown
 		confirmed.Message = "the cluster runs the current revision and has not reported its health yet"
-	case target.Suspend:
+	case target.Suspend && isHeldBack(work):
 		confirmed.Reason = propagationv1alpha1.ReasonSuspended
 		confirmed.Message = "the cluster runs the current revision; changes are held back while propagation is suspended"
 	}

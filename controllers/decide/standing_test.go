@@ -19,7 +19,9 @@ package decide
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -49,6 +51,7 @@ var barriers = map[string]sceneOption{
 // still asked to attempt it. Its content stays.
 func TestWhatNeedsNoContentIsDone(t *testing.T) {
 	const setTerms = "set the terms on member1"
+	another := "0 u0 " + elsewhere
 	foreign := func(work *workv1alpha1.Work) { work.Labels[propagationv1alpha1.OwnerUIDLabel] = "theirs" }
 	unmarked := func(work *workv1alpha1.Work) { delete(work.Annotations, propagationv1alpha1.OwnerNameAnnotation) }
 	unguarded := func(work *workv1alpha1.Work) { work.Finalizers = nil }
@@ -67,8 +70,13 @@ func TestWhatNeedsNoContentIsDone(t *testing.T) {
 		"Karmada's finalizer was removed":   {[]sceneOption{on("member1", isConfirmed, unguarded)}, []string{setTerms}},
 		"another conflict resolution":       {[]sceneOption{overwriting, on("member1", isConfirmed)}, nil},
 		"an older revision, suspended":      {[]sceneOption{suspended, on("member1", revision(older))}, []string{setTerms}},
-		"edited":                            {[]sceneOption{on("member1", isConfirmed, wrote(older))}, nil},
-		"edited, suspended":                 {[]sceneOption{suspended, on("member1", isConfirmed, wrote(older))}, []string{setTerms}},
+		"edited":                            {[]sceneOption{on("member1", isConfirmed, wrote(older))}, []string{"reset member1"}},
+		"edited, no longer True":            {[]sceneOption{on("member1", isRefused, wrote(older))}, nil},
+		"edited, suspended":                 {[]sceneOption{suspended, on("member1", isConfirmed, wrote(older))}, []string{"reset and " + setTerms}},
+		"another object, suspended":         {[]sceneOption{on("member1", isSuspended, conditions(), payload(another))}, nil},
+		"another object, contact regained":  {[]sceneOption{on("member1", payload(another)), cluster("member1", regained)}, nil},
+		"another object, suspension begins": {[]sceneOption{suspended, on("member1", isConfirmed, payload(another))}, []string{setTerms}},
+		"its deletion hangs":                {[]sceneOption{on("member1", isConfirmed, preserve, terminating(now.Add(-time.Minute)))}, []string{"nudge the deletion on member1", "look again in 3s"}},
 		"of somebody else":                  {[]sceneOption{suspended, on("member1", isConfirmed, foreign)}, nil},
 		"being deleted":                     {[]sceneOption{suspended, on("member1", isConfirmed, terminating(now))}, nil},
 		"cluster terminating":               {[]sceneOption{suspended, on("member1"), cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true})}, nil},
@@ -133,4 +141,18 @@ func patchedWith(work *workv1alpha1.Work, patch map[string]any) *workv1alpha1.Wo
 	}
 	patched.Spec.Workload.Manifests = work.Spec.Workload.Manifests
 	return patched
+}
+
+// TestRefusedTermsAreTold: a row that explains why there is no new content also says that
+// what needs none could not be written.
+func TestRefusedTermsAreTold(t *testing.T) {
+	refused := &Outcome{Failures: map[string]error{"member1": errors.New("denied by a webhook")}}
+	for cause, option := range barriers {
+		t.Run(cause, func(t *testing.T) {
+			rows := NewStatus(scene(one, option, suspended, on("member1", isConfirmed)), refused).Clusters
+			if !strings.Contains(rows[0].Message, "denied by a webhook") {
+				t.Errorf("the row says %q", rows[0].Message)
+			}
+		})
+	}
 }

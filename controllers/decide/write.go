@@ -23,6 +23,7 @@ import (
 	"time"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
@@ -126,17 +127,31 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 // planStanding decides what the Work of a cluster needs that gets no new content for now.
 // What it has stays, and what needs no content is still done.
 func planStanding(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
-	if work == nil || work.DeletionTimestamp != nil || render.OwnerOf(work).UID != observed.Owner.UID {
+	switch {
+	case work == nil:
+		return
+	case work.DeletionTimestamp != nil:
+		planEnd(observed, plan, target.Cluster, work)
+		return
+	case render.OwnerOf(work).UID != observed.Owner.UID:
 		return
 	}
+	another := observed.holdsAnother(work)
+	// What nobody names anymore is not resumed.
+	target.Suspend = target.Suspend || another && ptr.Deref(work.Spec.SuspendDispatching, false)
 	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: confirmedRevision(work)}
-	proof, _ := EvidenceOf(work)
+	proof, applied := EvidenceOf(work)
+	// A True is about what somebody else has written, or will be when that is undone.
+	misleading := render.IsEdited(work) && applied != nil && applied.Status == metav1.ConditionTrue
 	switch {
 	case deviatesInTerms(work, observed.Owner, target):
-		write.Reset = isUnproven(proof)
+		write.Reset = isUnproven(proof) || misleading
 		write.Terms, write.Why = true, TermsDiffer
+	case another:
+		// Nothing is asked for it.
 	case render.IsEdited(work):
 		// Only the content corrects it.
+		write.Reset, write.Why = misleading, StaleConfirmation
 	default:
 		prove(observed, &write, proof)
 	}

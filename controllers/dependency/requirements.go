@@ -75,6 +75,19 @@ func (r *Requirement) equal(other *Requirement) bool {
 		maps.EqualFunc(r.Only, other.Only, maps.Equal[map[string]bool, map[string]bool]) && r.Resolution == other.Resolution && r.Preserve == other.Preserve && r.Account == other.Account && r.Unknown == other.Unknown
 }
 
+// on returns what is known to follow an object, on new terms. What is known stays valid until
+// something newer is known.
+func (r *Requirement) on(terms *Requirement) Requirement {
+	known := *r
+	known.Preserve, known.Clusters = terms.Preserve, maps.Clone(r.Clusters)
+	for cluster := range known.Clusters {
+		if suspended, named := terms.Clusters[cluster]; named {
+			known.Clusters[cluster] = suspended
+		}
+	}
+	return known
+}
+
 // requires reports whether a dependency follows the object to a cluster.
 func (r *Requirement) requires(key types.NamespacedName, cluster string) bool {
 	_, named := r.Clusters[cluster]
@@ -192,8 +205,10 @@ func (r *Requirements) Set(who Requirer, now Requirement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, found := r.required[who]
-	if found && (now.Unknown && !before.Unknown || now.equal(&before)) {
-		// What is known stays valid until something newer is known.
+	if found && now.Unknown && !before.Unknown {
+		now = before.on(&now)
+	}
+	if found && now.equal(&before) {
 		return
 	}
 	r.change(who, before, now)

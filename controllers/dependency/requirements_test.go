@@ -101,6 +101,25 @@ func TestRequirementsAreShared(t *testing.T) {
 	}
 }
 
+// TestUnknownDependenciesFollowNewTerms: while it is not known what follows an object, what
+// followed it to its clusters goes on doing so, on the terms that the object has now.
+func TestUnknownDependenciesFollowNewTerms(t *testing.T) {
+	required := NewRequirements()
+	for _, step := range []struct {
+		what Requirement
+		want string
+	}{
+		{Requirement{Dependencies: []types.NamespacedName{settingsKey}, Clusters: map[string]bool{"member1": false, "member2": false}}, "1: member1 Abort, member2 Abort"},
+		{Requirement{Unknown: true, Clusters: map[string]bool{"member1": true, "member3": false}, Preserve: true}, "2: member1 Abort suspended preserved, member2 Abort preserved"},
+		{Requirement{Unknown: true, Clusters: map[string]bool{"member1": false}}, "3: member1 Abort, member2 Abort"},
+	} {
+		required.Set(first, step.what)
+		if got := sharedSettings(required); got != step.want {
+			t.Errorf("%+v: %s, want %s", step.what, got, step.want)
+		}
+	}
+}
+
 // TestRequirementsWake: a change wakes whom it concerns, and nothing else wakes
 // anybody.
 func TestRequirementsWake(t *testing.T) {
