@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,7 +146,8 @@ func (r *Revisions) On(ctx context.Context, cluster, name string, overlay Overla
 	outline, err := r.outline(ctx, name)
 	if err == nil {
 		_, known := outline.Clusters[cluster]
-		if !known {
+		overriders, joined := outline.Joined[cluster]
+		if !known || joined && !equality.Semantic.DeepEqual(overriders, r.Overriders[cluster]) {
 			err = r.join(ctx, cluster, name)
 		}
 	}
@@ -208,9 +211,14 @@ func (r *Revisions) join(ctx context.Context, cluster, name string) error {
 	if err := r.customizer.join(ctx, snapshot, renderer, cluster, r.Overriders[cluster]); err != nil {
 		return err
 	}
-	// The outline shares the map of clusters.
 	outline := r.Outlines[name]
-	outline.Clusters = snapshot.Clusters
+	if variant, known := snapshot.Clusters[cluster]; known {
+		outline.Clusters[cluster] = variant
+		if outline.Joined == nil {
+			outline.Joined = map[string]*policyv1alpha1.Overriders{}
+		}
+		outline.Joined[cluster] = r.Overriders[cluster]
+	}
 	for variant := range snapshot.Renderings {
 		if outline.Renderings[variant] == nil {
 			outline.Renderings[variant] = snapshot.Outline().Renderings[variant]
@@ -226,8 +234,8 @@ func (r *Revisions) Manifest(ctx context.Context, wanted decide.Rendering) (*ren
 	defer r.mu.unlock()
 	recipe := r.recipes[wanted.Variant]
 	manifest, err := r.manifest(ctx, recipe)
-	if err != nil && r.failed[recipe.Revision] != nil {
-		// Somebody has deleted it, or it cannot be read now: rows must say so.
+	if apierrors.IsNotFound(err) || errors.Is(err, revision.ErrNotTrusted) {
+		// Rows must say so.
 		r.forget(recipe.Revision)
 		return nil, fmt.Errorf("%w: %w", ErrAnotherRevision, err)
 	}
@@ -254,6 +262,15 @@ func (r *Revisions) manifest(ctx context.Context, recipe Recipe) (*render.Manife
 		return nil, err
 	}
 	rendering := snapshot.Renderings[recipe.Variant]
+	if outline := r.Outlines[recipe.Revision]; rendering == nil && outline != nil {
+		// It was rendered for a cluster that came later.
+		for cluster := range outline.Joined {
+			if err := r.join(ctx, cluster, recipe.Revision); err != nil {
+				return nil, err
+			}
+		}
+		rendering = snapshot.Renderings[recipe.Variant]
+	}
 	if rendering == nil {
 		return nil, fmt.Errorf("revision %s has no variant %q", recipe.Revision, recipe.Variant)
 	}

@@ -74,6 +74,8 @@ func (o *Observed) FollowersUnknown() bool {
 		forbidden = forbidden || denial.Get && denial.Err == nil
 	}
 	switch {
+	case o.Rollout != nil && o.Rollout.FollowersUnknown:
+		return true
 	case problem == nil && !o.Barred():
 		return false
 	case len(o.Works) > 0:

@@ -56,6 +56,8 @@ type Plan struct {
 	// HeldBack are, by cluster, writes that the API server has just refused and that
 	// are not tried again yet.
 	HeldBack map[string]error
+	// refused are the slots of writes that come before those of the plan.
+	refused []string
 	// RemoveFinalizer lets the deletion of the object finish.
 	RemoveFinalizer bool
 	// Abandoned are the clusters that are not cleaned up when it does.
@@ -169,9 +171,29 @@ func (p *Plan) remove(observed *Observed, removal Removal) {
 	}
 }
 
-// Slots are the slots of everything to write or remove.
+// HoldBack leaves out the writes for some clusters, because a write that comes before them
+// was refused. That write is repeated after a while.
+func (p *Plan) HoldBack(slot string, err error, wait time.Duration, concerns func(cluster string) bool) {
+	if p.HeldBack == nil {
+		p.HeldBack = map[string]error{}
+	}
+	p.Writes = slices.DeleteFunc(p.Writes, func(write Write) bool {
+		if !concerns(write.Target.Cluster) {
+			return false
+		}
+		p.HeldBack[write.Target.Cluster] = err
+		return true
+	})
+	p.refused = append(p.refused, slot)
+	p.wait(max(wait, time.Millisecond))
+}
+
+// Slots are the slots of everything to write or remove, or that was refused before.
 func (p *Plan) Slots() map[string]bool {
 	slots := make(map[string]bool, len(p.Writes)+len(p.Removals))
+	for _, slot := range p.refused {
+		slots[slot] = true
+	}
 	for i := range p.Writes {
 		slots[p.Writes[i].Slot()] = true
 	}

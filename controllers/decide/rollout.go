@@ -34,23 +34,18 @@ type Rollout struct {
 	rollout.Decision
 	// Assigned is, by cluster, what was assigned.
 	Assigned map[string]*rollout.Assignment
-	// Confirmed is, by cluster, the revision that the cluster has confirmed last.
-	Confirmed map[string]string
 	// Followers are, by dependency, the clusters whose revisions need it, if these are not
 	// all.
 	Followers map[types.NamespacedName]map[string]bool
+	// FollowersUnknown: it cannot be read what follows one of the revisions.
+	FollowersUnknown bool
 }
 
 // NewRollout prepares a decision for use.
-func NewRollout(decision rollout.Decision, clusters []rollout.Cluster) *Rollout {
-	made := &Rollout{
-		Decision: decision, Assigned: make(map[string]*rollout.Assignment, len(clusters)), Confirmed: make(map[string]string, len(clusters)),
-	}
+func NewRollout(decision rollout.Decision) *Rollout {
+	made := &Rollout{Decision: decision, Assigned: make(map[string]*rollout.Assignment, len(decision.Assignments))}
 	for i := range decision.Assignments {
 		made.Assigned[decision.Assignments[i].Cluster] = &decision.Assignments[i]
-	}
-	for i := range clusters {
-		made.Confirmed[clusters[i].Name] = clusters[i].Confirmed
 	}
 	return made
 }
@@ -60,7 +55,7 @@ func (o *Observed) follow() {
 	for i := range o.Targets {
 		target := &o.Targets[i]
 		assigned := o.Rollout.Assigned[target.Cluster]
-		target.Rollout, target.ConfirmedRollout = assigned.Revision, o.Rollout.Confirmed[target.Cluster]
+		target.Rollout, target.ConfirmedRollout = assigned.Revision, assigned.Confirmed
 		target.Suspend = target.Suspend || assigned.Suspend
 		if rendering := o.Resource.Renderings[target.Cluster]; rendering != nil && rendering.Resolution != "" {
 			target.ConflictResolution = rendering.Resolution
@@ -84,6 +79,18 @@ func Held(message string) *Rendering {
 	return &Rendering{Held: true, Reason: propagationv1alpha1.ReasonWaiting, Message: message}
 }
 
+// ConfirmedBefore returns, by cluster, the revisions of the rollout that clusters have
+// confirmed according to the rows of the recorded status.
+func (o *Observed) ConfirmedBefore() map[string]string {
+	confirmed := map[string]string{}
+	for i := range o.Status.Clusters {
+		if row := &o.Status.Clusters[i]; row.Rollout != nil && !ReasonNamed(row.Reason).departing {
+			confirmed[row.Name] = row.Rollout.ConfirmedRevision
+		}
+	}
+	return confirmed
+}
+
 // MemberOf returns what a rollout needs to know about a target. assigned is the revision
 // that its Work was given, and confirmed the one that was confirmed last if the Work does
 // not say.
@@ -99,7 +106,10 @@ func (o *Observed) MemberOf(target render.Target, labels map[string]string, assi
 	if work == nil || work.DeletionTimestamp != nil {
 		return member
 	}
-	member.Assigned, member.Confirmed = assigned, confirmedRollout(work, assigned)
+	member.Assigned = assigned
+	if confirmed != assigned { // what it has confirmed stays so, whatever becomes of the proof
+		member.Confirmed = confirmedRollout(work, assigned)
+	}
 	member.Dispatched = !ptr.Deref(work.Spec.SuspendDispatching, false)
 	if render.IsEdited(work) {
 		return member
@@ -136,7 +146,7 @@ func (o *Observed) inRollout(current propagationv1alpha1.ClusterStatus) propagat
 	}
 	assigned := o.Rollout.Assigned[current.Name]
 	current.Rollout = &propagationv1alpha1.ClusterRollout{
-		Stage: assigned.Stage, AssignedRevision: assigned.Revision, ConfirmedRevision: o.Rollout.Confirmed[current.Name],
+		Stage: assigned.Stage, AssignedRevision: assigned.Revision, ConfirmedRevision: assigned.Confirmed,
 	}
 	if assigned.Revision == o.Rollout.Status.UpdateRevision || current.Applied != metav1.ConditionTrue {
 		return current

@@ -84,16 +84,22 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 		return absentRow(observed, cluster, name)
 	case observed.holdsAnother(work):
 		return anotherRow(observed, cluster, name, work)
-	case work.DeletionTimestamp != nil && !observed.isRenderable():
-		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying,
-			"the Work is being deleted; it is written again only when the resource can be propagated again")
-	case wasReplaced(work):
-		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying,
-			"the cluster has the object of the deleted resource and cannot change it into the new one; it is deleted there and created anew")
 	case work.DeletionTimestamp != nil:
-		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
+		return endingRow(observed, name, work)
 	}
 	return workRow(observed, target, work)
+}
+
+// endingRow is the row of a cluster whose Work is being deleted.
+func endingRow(observed *Observed, name string, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
+	message := deletedByOthers
+	switch {
+	case !observed.isRenderable():
+		message = "the Work is being deleted; it is written again only when the resource can be propagated again"
+	case wasReplaced(work):
+		message = "the cluster has the object of the deleted resource and cannot change it into the new one; it is deleted there and created anew"
+	}
+	return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, message)
 }
 
 // wasReplaced reports whether a Work is being deleted so that the cluster gets the

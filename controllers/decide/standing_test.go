@@ -46,20 +46,20 @@ var barriers = map[string]sceneOption{
 	},
 }
 
-// TestWhatNeedsNoContentIsDone: while a cluster gets no new content, for whatever reason,
-// suspension, preservation and the marks of the owner still reach its Work, and Karmada is
-// still asked to attempt it. Its content stays.
-func TestWhatNeedsNoContentIsDone(t *testing.T) {
+type standingCase struct {
+	options []sceneOption
+	want    []string
+}
+
+// standing are Works that get no new content, and what is done to each.
+func standing() map[string]standingCase {
 	const setTerms = "set the terms on member1"
 	another := "0 u0 " + elsewhere
 	foreign := func(work *workv1alpha1.Work) { work.Labels[propagationv1alpha1.OwnerUIDLabel] = "theirs" }
 	unmarked := func(work *workv1alpha1.Work) { delete(work.Annotations, propagationv1alpha1.OwnerNameAnnotation) }
 	unguarded := func(work *workv1alpha1.Work) { work.Finalizers = nil }
 	overwriting := func(o *Observed) { o.Spec.ConflictResolution = propagationv1alpha1.ConflictOverwrite }
-	for name, tc := range map[string]struct {
-		options []sceneOption
-		want    []string
-	}{
+	return map[string]standingCase{
 		"all is right":                      {[]sceneOption{on("member1", isConfirmed)}, nil},
 		"no Work":                           {[]sceneOption{suspended}, nil},
 		"suspension begins":                 {[]sceneOption{suspended, on("member1", isConfirmed)}, []string{setTerms}},
@@ -88,7 +88,14 @@ func TestWhatNeedsNoContentIsDone(t *testing.T) {
 		"a True of an unknown attempt":      {[]sceneOption{on("member1", conditions(applied, dispatched))}, []string{"reset and nudge member1"}},
 		"such a True, suspension begins":    {[]sceneOption{suspended, on("member1", conditions(applied, dispatched))}, []string{"reset and " + setTerms}},
 		"such a True, suspension ends":      {[]sceneOption{on("member1", isSuspended, isUnanswered)}, []string{"reset and " + setTerms}},
-	} {
+	}
+}
+
+// TestWhatNeedsNoContentIsDone: while a cluster gets no new content, for whatever reason,
+// suspension, preservation and the marks of the owner still reach its Work, and Karmada is
+// still asked to attempt it. Its content stays.
+func TestWhatNeedsNoContentIsDone(t *testing.T) {
+	for name, tc := range standing() {
 		for cause, option := range barriers {
 			t.Run(cause+", "+name, func(t *testing.T) {
 				plan := NewPlan(scene(one, append([]sceneOption{option}, tc.options...)...))

@@ -135,19 +135,20 @@ func verdict(observed *Observed, targets, removals []propagationv1alpha1.Cluster
 	if len(targets) == 0 {
 		return metav1.ConditionFalse, propagationv1alpha1.ReasonNoClusterSelected, "no Cluster matches spec.clusterSelector; label one, or correct the selector"
 	}
-	good := 0
-	for i := range targets {
-		if targets[i].Applied == metav1.ConditionTrue && targets[i].Health == propagationv1alpha1.HealthHealthy {
-			good++
-		}
-	}
-	rolls := observed.report()
+	// A cluster that is fine, but suspended, explains nothing.
+	trouble := slices.DeleteFunc(slices.Clone(targets), func(row propagationv1alpha1.ClusterStatus) bool {
+		return row.Applied == metav1.ConditionTrue && row.Health == propagationv1alpha1.HealthHealthy
+	})
+	good, rolls := len(targets)-len(trouble), observed.report()
 	// Clusters may recover after too many have failed. The rollout does not go on by itself.
-	if good == len(targets) && !rolls.Stalled {
+	if len(trouble) == 0 && !rolls.Stalled {
 		return metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated,
 			fmt.Sprintf("%s confirmed %s and reports it healthy", everyCluster(len(targets)), revisionsOf(targets))
 	}
-	bad := worst(targets)
+	if len(trouble) == 0 {
+		trouble = targets
+	}
+	bad := worst(trouble)
 	if rolls.Stalled || rolls.Reason != "" && !ReasonNamed(bad.Reason).Trouble {
 		return metav1.ConditionFalse, rolls.Reason, fmt.Sprintf("%d of %d clusters ready; %s", good, len(targets), rolls.Message)
 	}

@@ -25,7 +25,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
@@ -54,7 +53,7 @@ func TestAdoptionKeepsOverriddenReplicas(t *testing.T) {
 	if raw := string(s.workOn(t, "member2").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"replicas":3`) {
 		t.Errorf("member2: %s", raw)
 	}
-	s.isUntouched("member2")
+	s.otherIsUntouched()
 }
 
 // A revert to what clusters had before the first rollout is recognized, although the
@@ -121,22 +120,14 @@ func TestAdoptionOfWhatPartlyStaysTheSame(t *testing.T) {
 	})
 	s.writes = nil
 	s.goesOn()
-	s.isUntouched("member2")
+	s.otherIsUntouched()
 	if status := s.rollout(); status.CurrentRevision == "" || status.CurrentRevision == status.UpdateRevision {
 		t.Errorf("no revision was taken from the clusters: %+v", status)
 	}
 	if row := s.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonWaiting || row.Applied != metav1.ConditionUnknown {
 		t.Errorf("the row of the cluster that waits is %+v", row)
 	}
-	deployment := &appsv1.Deployment{}
-	if err := s.server.Get(t.Context(), web, deployment); err != nil {
-		t.Fatal(err)
-	}
-	deployment.Generation++
-	deployment.Spec.Replicas = ptr.To[int32](5)
-	if err := s.server.Update(t.Context(), deployment); err != nil {
-		t.Fatal(err)
-	}
+	s.scale(5)
 	s.goesOn()
 	if raw := string(s.workOn(t, "member2").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"replicas":5`) || strings.Contains(raw, `"x":"y"`) {
 		t.Errorf("member2: %s", raw)

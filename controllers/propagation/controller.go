@@ -90,7 +90,8 @@ type Reconciler struct {
 	othersWait func(namespace string) bool
 	ledger     *cached.Ledger
 	// memories holds what is remembered about each object.
-	memories memories
+	memories  memories
+	leftovers leftovers
 	// vanished maps each object that this process saw disappear to the time when it
 	// did.
 	vanished sync.Map
@@ -112,15 +113,18 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return r.sweep(ctx, request.NamespacedName)
 	}
 	observed, plan, means, err := r.decide(ctx, object)
+	if saysLookAgain(err) {
+		return r.again(request.NamespacedName, err)
+	}
 	if err != nil {
 		return r.unfinished(request.NamespacedName, err)
 	}
 	logPlan(ctx, plan)
 	r.memories.of(request.NamespacedName).resized(max(len(observed.Works), len(observed.Targets)))
-	r.owners().require(object, observed)
 	if object, err = r.recordRollout(ctx, object, observed, plan); err != nil {
 		return r.again(request.NamespacedName, err)
 	}
+	r.owners().require(object, observed)
 	result, err := r.apply(ctx, object, observed, plan, means)
 	if err != nil {
 		return r.again(request.NamespacedName, err)

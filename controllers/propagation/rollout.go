@@ -59,6 +59,9 @@ type rolling struct {
 	// still to be stored.
 	stored map[string]bool
 	made   map[string]*propagationv1alpha1.PropagationRevision
+	// confirmed are, by cluster, the revisions that clusters have confirmed last. The rows
+	// of a status do not have all clusters of a large object.
+	confirmed map[string]string
 }
 
 func newRolling() *rolling {
@@ -120,6 +123,10 @@ func (r *Reconciler) followRollout(ctx context.Context, observed *decide.Observe
 			renderings[assigned.Cluster] = decide.Held(fmt.Sprintf("revision %s waits for the turn of stage %s", decision.Status.UpdateRevision, assigned.Stage))
 			continue
 		}
+		if known.hasNothingFor(assigned.Cluster, assigned.Revision) {
+			renderings[assigned.Cluster] = decide.Held(fmt.Sprintf("the cluster had nothing before the rollout; revision %s waits for the turn of stage %s", decision.Status.UpdateRevision, assigned.Stage))
+			continue
+		}
 		if known.isUnsaved(observed.Work(assigned.Cluster), assigned.Revision) {
 			renderings[assigned.Cluster] = decide.Held(fmt.Sprintf("the cluster keeps what it had before the rollout; revision %s waits for the turn of stage %s", decision.Status.UpdateRevision, assigned.Stage))
 			continue
@@ -127,7 +134,7 @@ func (r *Reconciler) followRollout(ctx context.Context, observed *decide.Observe
 		overlay := known.overlay(observed, own[assigned.Cluster], assigned.Cluster, assigned.Revision, in.UpdateRevision)
 		renderings[assigned.Cluster] = revisions.On(ctx, assigned.Cluster, assigned.Revision, overlay)
 	}
-	observed.Follow(decide.NewRollout(decision, in.Clusters), renderings)
+	observed.Follow(decide.NewRollout(decision), renderings)
 	r.followers(ctx, observed, revisions)
 }
 
@@ -151,10 +158,12 @@ func (r *Reconciler) followers(ctx context.Context, observed *decide.Observed, r
 		}
 	}
 	needed := map[types.NamespacedName]map[string]bool{}
+	delete(clusters, "")
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		outline, err := revisions.Outline(ctx, name)
-		if name == "" || err != nil {
-			continue // rows say what cannot be read
+		if err != nil { // rows say what cannot be read
+			observed.Rollout.FollowersUnknown = true
+			continue
 		}
 		for _, dependent := range outline.Dependencies {
 			key := dependency.Key(dependent)
@@ -303,7 +312,7 @@ func tooLarge() *decide.Problem {
 func (r *Reconciler) sameInput(ctx context.Context, observed *decide.Observed, revisions *customize.Revisions, input *revision.Input) (string, error) {
 	for _, name := range namedRevisions(observed.Status.Rollout) {
 		snapshot, err := revisions.Whole(ctx, name)
-		if errors.Is(err, errNotTrusted) || client.IgnoreNotFound(err) == nil && err != nil {
+		if errors.Is(err, revision.ErrNotTrusted) || client.IgnoreNotFound(err) == nil && err != nil {
 			continue
 		}
 		if err != nil {
@@ -336,10 +345,10 @@ func sameContent(observed *decide.Observed, revisions *customize.Revisions, snap
 		if adopted == nil || !adopted.Adopted {
 			continue
 		}
-		same := true
-		for cluster := range adopted.Clusters {
-			same = same && (!observed.Targeted(cluster) || adopted.HashOn(cluster) == snapshot.HashOn(cluster))
-		}
+		// A cluster that came later has nothing to return to.
+		same := !slices.ContainsFunc(observed.Targets, func(target render.Target) bool {
+			return observed.Clusters[target.Cluster].Exists && (adopted.HashOn(target.Cluster) == "" || adopted.HashOn(target.Cluster) != snapshot.HashOn(target.Cluster))
+		})
 		if same {
 			return name
 		}
@@ -412,7 +421,14 @@ func (r *Reconciler) recordRollout(ctx context.Context, object cached.Object, ob
 		}
 		r.tellRollout(object, observed.Rollout.Events)
 	}
-	return object, r.storeSnapshots(ctx, object, observed, r.memories.of(client.ObjectKeyFromObject(object)).rollsOut())
+	known := r.memories.of(client.ObjectKeyFromObject(object)).rollsOut()
+	known.confirmed = make(map[string]string, len(observed.Rollout.Assignments))
+	for i := range observed.Rollout.Assignments {
+		if assigned := &observed.Rollout.Assignments[i]; observed.Clusters[assigned.Cluster].Exists {
+			known.confirmed[assigned.Cluster] = assigned.Confirmed
+		}
+	}
+	return object, r.storeSnapshots(ctx, object, observed, plan, known)
 }
 
 // tellRollout records the Events of a decision. Those that tell records because Ready has

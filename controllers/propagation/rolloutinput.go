@@ -20,6 +20,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +57,8 @@ func (r *Reconciler) rolloutInput(ctx context.Context, object cached.Object, obs
 	if err := works.adopt(object); err != nil {
 		return nil, err
 	}
-	before := confirmedBefore(observed.Status)
+	before := observed.ConfirmedBefore()
+	maps.Copy(before, known.confirmed)
 	in.Clusters = make([]rollout.Cluster, 0, len(observed.Targets))
 	for _, target := range observed.Targets {
 		labels, err := r.labelsFor(ctx, in.Strategy, target.Cluster)
@@ -71,17 +73,6 @@ func (r *Reconciler) rolloutInput(ctx context.Context, object cached.Object, obs
 	}
 	in.Equivalent = works.isEquivalent(in.Clusters)
 	return in, nil
-}
-
-// confirmedBefore returns, by cluster, the revisions in the rows of a status.
-func confirmedBefore(status *propagationv1alpha1.PropagationStatus) map[string]string {
-	confirmed := map[string]string{}
-	for i := range status.Clusters {
-		if row := &status.Clusters[i]; row.Rollout != nil {
-			confirmed[row.Name] = row.Rollout.ConfirmedRevision
-		}
-	}
-	return confirmed
 }
 
 // labelsFor returns the labels of a cluster if a stage selects by labels.
@@ -130,11 +121,8 @@ type workRevisions struct {
 // nameOf returns the revision that the Work of a cluster was given.
 func (w *workRevisions) nameOf(cluster string, work *workv1alpha1.Work) string {
 	name := w.writtenTo(cluster, work)
-	if w.status == nil && name == w.adopted {
-		return name // so that all clusters begin with the same
-	}
 	for _, preferred := range w.candidates(cluster) {
-		if preferred != name && w.isSame(cluster, preferred, name) {
+		if preferred == name || w.isSame(cluster, preferred, name) {
 			return preferred
 		}
 	}
@@ -147,8 +135,11 @@ func (w *workRevisions) isSame(cluster, one, other string) bool {
 	return hash != "" && hash == w.outline(other).HashOn(cluster)
 }
 
-// outline returns the outline of a revision; nil if it cannot be read.
+// outline returns the outline of a revision; nil if it is not stored, or cannot be read.
 func (w *workRevisions) outline(name string) *revision.Snapshot {
+	if !w.known.stored[name] && w.known.made[name] == nil && w.known.outlines[name] == nil {
+		return nil
+	}
 	outline, err := w.revisions.Outline(w.ctx, name)
 	if err != nil {
 		return nil
@@ -286,9 +277,16 @@ func (w *workRevisions) before() map[string]*workv1alpha1.Work {
 
 // isUnsaved reports whether a Work holds what its cluster had before the first rollout, and
 // that was not taken over because clusters had different versions.
-func (w *rolling) isUnsaved(work *workv1alpha1.Work, assigned string) bool {
+func (k *rolling) isUnsaved(work *workv1alpha1.Work, assigned string) bool {
 	return work != nil && work.Annotations[propagationv1alpha1.RevisionAnnotation] == assigned &&
-		!w.stored[assigned] && w.made[assigned] == nil && w.outlines[assigned] == nil
+		!k.stored[assigned] && k.made[assigned] == nil && k.outlines[assigned] == nil
+}
+
+// hasNothingFor reports whether a revision was taken from the clusters before the first
+// rollout, and a cluster was not among them.
+func (k *rolling) hasNothingFor(cluster, name string) bool {
+	outline := k.outlines[name]
+	return outline != nil && outline.Adopted && outline.Clusters[cluster] == ""
 }
 
 // agrees reports whether two Works were rendered from the same version of a resource, as

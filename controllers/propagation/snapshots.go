@@ -22,27 +22,26 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/legible"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 	"github.com/karmada-direct/karmada-direct/controllers/revision"
+	"github.com/karmada-direct/karmada-direct/controllers/rollout"
 )
 
-var (
-	// errNewer means that the cache is older than what was read.
-	errNewer = errors.New("the cache is older")
-	// errNotTrusted means that a PropagationRevision is not what this controller has
-	// stored.
-	errNotTrusted = errors.New("it is not what the controller has stored")
-)
+// errNewer means that the cache is older than what was read.
+var errNewer = errors.New("the cache is older")
 
 // revisionNamespace is the namespace of the snapshots of an object.
 func (r *Reconciler) revisionNamespace(object cached.Object) string {
@@ -78,11 +77,11 @@ func newRevision(owner render.Owner, namespace, name string, resource propagatio
 // snapshotIn returns the snapshot in a stored revision, if the revision is to be trusted.
 func snapshotIn(stored *propagationv1alpha1.PropagationRevision, owner render.Owner, name string, resource propagationv1alpha1.ResourceReference) (*revision.Snapshot, error) {
 	if stored.Owner.UID != owner.UID || stored.Revision != name || stored.Resource.Kind != resource.Kind || stored.Resource.Name != resource.Name {
-		return nil, fmt.Errorf("PropagationRevision %s/%s: %w: it is about another revision, resource or owner", stored.Namespace, stored.Name, errNotTrusted)
+		return nil, fmt.Errorf("PropagationRevision %s/%s: %w: it is about another revision, resource or owner", stored.Namespace, stored.Name, revision.ErrNotTrusted)
 	}
 	snapshot, err := revision.Decode(stored.Data, stored.Digest)
 	if err != nil {
-		return nil, fmt.Errorf("PropagationRevision %s/%s: %w: %w", stored.Namespace, stored.Name, errNotTrusted, err)
+		return nil, fmt.Errorf("PropagationRevision %s/%s: %w: %w", stored.Namespace, stored.Name, revision.ErrNotTrusted, err)
 	}
 	return snapshot, nil
 }
@@ -95,19 +94,26 @@ func (r *Reconciler) loadSnapshot(ctx context.Context, object cached.Object, kno
 		key := types.NamespacedName{Namespace: r.revisionNamespace(object), Name: revisionName(object.GetUID(), name)}
 		if err := r.Live.Get(ctx, key, stored); err != nil {
 			if apierrors.IsNotFound(err) {
-				delete(known.stored, name) // somebody has deleted it
+				r.lost(object, known, name) // somebody has deleted it
 			}
 			return nil, fmt.Errorf("reading PropagationRevision %s: %w", key, err)
 		}
 	}
 	snapshot, err := snapshotIn(stored, r.ownerOf(object), name, object.GetSpec().Resource)
 	switch {
-	case errors.Is(err, errNotTrusted):
-		delete(known.stored, name)
+	case errors.Is(err, revision.ErrNotTrusted):
+		r.lost(object, known, name)
 	case err == nil && known.made[name] == nil:
 		known.stored[name] = true
 	}
 	return snapshot, err
+}
+
+// lost records that the snapshot of a revision is not stored. If it is the requested one, it
+// is made again.
+func (r *Reconciler) lost(object cached.Object, known *rolling, name string) {
+	delete(known.stored, name)
+	r.memories.of(client.ObjectKeyFromObject(object)).forgetResource()
 }
 
 // listStored determines which revisions of an object are stored.
@@ -127,8 +133,9 @@ func (r *Reconciler) listStored(ctx context.Context, object cached.Object, known
 	return nil
 }
 
-// storeSnapshots stores the snapshots that a decision needs, before any Work is written.
-func (r *Reconciler) storeSnapshots(ctx context.Context, object cached.Object, observed *decide.Observed, known *rolling) error {
+// storeSnapshots stores the snapshots that a decision needs, before any Work is written. If
+// one is refused, no Work is written that depends on it.
+func (r *Reconciler) storeSnapshots(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, known *rolling) error {
 	needed := neededRevisions(observed)
 	for _, name := range slices.Sorted(maps.Keys(known.made)) {
 		made := known.made[name]
@@ -137,13 +144,34 @@ func (r *Reconciler) storeSnapshots(ctx context.Context, object cached.Object, o
 			delete(known.made, name)
 			continue
 		}
-		if err := r.storeSnapshot(ctx, object, known, name, made); err != nil {
+		if err := r.storeSnapshot(ctx, object, known, name, made); saysLookAgain(err) || apierrors.IsNotFound(err) {
 			return err
+		} else if err != nil {
+			r.refuse(ctx, observed, plan, name, err)
+			continue
 		}
+		r.memories.of(observed.Key()).settled(slotOf(name))
 		known.stored[name] = true
 		delete(known.made, name)
 	}
 	return nil
+}
+
+// slotOf identifies the write of a revision.
+func slotOf(revision string) string { return "revision " + revision }
+
+// refuse holds back what depends on a revision that cannot be stored: what clusters get of it,
+// and every turn, because its cluster could not return.
+func (r *Reconciler) refuse(ctx context.Context, observed *decide.Observed, plan *decide.Plan, name string, err error) {
+	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
+	until, news := r.memories.of(observed.Key()).failed(slotOf(name), name, err, observed.Now)
+	if news && ctx.Err() == nil {
+		ctrl.LoggerFrom(ctx).Error(legible.Error(err), "The Karmada API server refuses a write", keyRevision, name, keyReason, propagationv1alpha1.ReasonWriteFailed)
+	}
+	plan.HoldBack(slotOf(name), err, until.Sub(observed.Now), func(cluster string) bool {
+		assigned := observed.Rollout.Assigned[cluster]
+		return assigned != nil && (assigned.Revision == name || assigned.State == rollout.Updating || assigned.State == rollout.Returning)
+	})
 }
 
 // storeSnapshot stores one snapshot. If it is stored already, that one counts.
@@ -192,11 +220,24 @@ func neededRevisions(observed *decide.Observed) map[string]bool {
 	return needed
 }
 
-// keptRevisions are those, and all that the recorded status or a Work names.
-func keptRevisions(observed *decide.Observed, recorded *propagationv1alpha1.RolloutStatus) map[string]bool {
+// keptRevisions are those, and all that the recorded status or a Work names. A Work whose
+// content has stayed the same may name an older one, which is not needed.
+func keptRevisions(observed *decide.Observed, recorded *propagationv1alpha1.RolloutStatus, outlines map[string]*revision.Snapshot) map[string]bool {
 	kept := neededRevisions(observed)
 	if recorded == nil {
 		return kept
+	}
+	if observed.Rollout != nil {
+		for cluster, assigned := range observed.Rollout.Assigned {
+			work := observed.Work(cluster)
+			if work == nil {
+				continue
+			}
+			named := work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation]
+			if hash := outlines[assigned.Revision].HashOn(cluster); hash == "" || hash != outlines[named].HashOn(cluster) {
+				kept[named] = true
+			}
+		}
 	}
 	for _, name := range namedRevisions(recorded) {
 		kept[name] = true
@@ -204,18 +245,52 @@ func keptRevisions(observed *decide.Observed, recorded *propagationv1alpha1.Roll
 	for i := range recorded.Turns {
 		kept[recorded.Turns[i].Revision] = true
 	}
-	for _, work := range observed.Works {
-		kept[work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation]] = true
-	}
 	return kept
+}
+
+// leftovers are the owners of the snapshots that existed when this process began. The previous
+// one may have ended after it recorded the end of a rollout, and before it deleted them.
+type leftovers struct {
+	mu     sync.Mutex
+	owners map[string]bool
+}
+
+// has reports whether there may be snapshots of an object. It reads them once per process.
+func (l *leftovers) has(ctx context.Context, reader client.Reader, owner types.UID) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owners == nil {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("PropagationRevisionList"))
+		if err := reader.List(ctx, list); err != nil {
+			return false, fmt.Errorf("listing PropagationRevisions: %w", err)
+		}
+		l.owners = make(map[string]bool, len(list.Items))
+		for i := range list.Items {
+			l.owners[list.Items[i].Labels[propagationv1alpha1.OwnerUIDLabel]] = true
+		}
+	}
+	return l.owners[string(owner)], nil
+}
+
+// handled records that the snapshots of an object are deleted.
+func (l *leftovers) handled(owner types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.owners, string(owner))
 }
 
 // pruneSnapshots deletes the snapshots that are not needed anymore: all of them if the
 // object has no rollout. recorded is the status that the API server has.
 func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, observed *decide.Observed, recorded *propagationv1alpha1.RolloutStatus) error {
 	key := client.ObjectKeyFromObject(object)
-	if observed.Rollout == nil && object.GetStatus().Rollout == nil && r.memories.known(key).rolling == nil || observed.KeepsRollout() {
+	if observed.KeepsRollout() {
 		return nil
+	}
+	if observed.Rollout == nil && object.GetStatus().Rollout == nil && r.memories.known(key).rolling == nil {
+		if left, err := r.leftovers.has(ctx, r.Live, object.GetUID()); !left {
+			return err
+		}
 	}
 	known := r.memories.of(key).rollsOut()
 	if !known.fresh {
@@ -223,7 +298,7 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, o
 			return err
 		}
 	}
-	kept := keptRevisions(observed, recorded)
+	kept := keptRevisions(observed, recorded, known.outlines)
 	for _, name := range slices.Sorted(maps.Keys(known.stored)) {
 		if kept[name] {
 			continue
@@ -240,5 +315,6 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, o
 			}
 		}
 	}
+	r.leftovers.handled(object.GetUID())
 	return nil
 }

@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	configv1alpha1 "github.com/karmada-io/karmada/pkg/apis/config/v1alpha1"
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 )
@@ -47,6 +48,9 @@ type Snapshot struct {
 	// Clusters are, by cluster, the variants that the clusters get. Other clusters came
 	// later.
 	Clusters map[string]string `json:"clusters"`
+	// Joined are, by cluster that came later, the overriders with which it came. They are
+	// not stored.
+	Joined map[string]*policyv1alpha1.Overriders `json:"-"`
 }
 
 // Rendering is what the clusters of a variant get.
@@ -103,6 +107,9 @@ func (s *Snapshot) FixesReplicasOn(cluster string) bool {
 
 // MaxSize is the maximum size in bytes of a stored snapshot.
 const MaxSize = 1 << 20
+
+// ErrNotTrusted means that a stored snapshot is not what this controller has stored.
+var ErrNotTrusted = errors.New("it is not what the controller has stored")
 
 // ErrTooLarge means that a snapshot does not fit into an object.
 var ErrTooLarge = errors.New("larger than 1 MiB, compressed")

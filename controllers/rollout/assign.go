@@ -24,6 +24,8 @@ type Assignment struct {
 	// Revision is what the Work of the cluster must hold; empty if the cluster must not
 	// have a Work. The Work may exist nevertheless: it is then left as it is.
 	Revision string
+	// Confirmed is the last revision that the cluster has confirmed; empty if none is known.
+	Confirmed string
 	// Suspend: Karmada must not apply the Work now, even if the spec does not suspend the
 	// cluster.
 	Suspend bool
@@ -91,7 +93,7 @@ func (d *decision) assignments() []Assignment {
 	assigned := make([]Assignment, len(d.members))
 	for i := range d.members {
 		m := &d.members[i]
-		assigned[i] = Assignment{Cluster: m.Name, Stage: d.stages[m.stage].Name, State: d.stateOf(m)}
+		assigned[i] = Assignment{Cluster: m.Name, Stage: d.stages[m.stage].Name, State: d.stateOf(m), Confirmed: m.Confirmed}
 		assigned[i].Revision, assigned[i].Suspend = assign(status, &m.turn, m.Cluster)
 	}
 	return assigned

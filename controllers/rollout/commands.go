@@ -44,6 +44,15 @@ func (d *decision) followCommands() {
 	}
 }
 
+// before returns the commands that are older than the first status. They were meant for an
+// earlier rollout, apart from a pause that nothing ends.
+func (c Commands) before() Commands {
+	if c.Resume == "" {
+		c.Pause = ""
+	}
+	return c
+}
+
 // isNew reports whether a command is another one than the last one that was handled, and
 // remembers it.
 func isNew(command string, handled *string) bool {

@@ -46,7 +46,11 @@ func release(in *Input) Decision {
 // the current one.
 func (d *decision) adopt() {
 	d.next.UpdateRevision = d.in.UpdateRevision
-	if common, _ := d.commonRevision(); common != "" && d.in.HasSnapshots && !d.isComplete() {
+	common, _ := d.commonRevision()
+	if common != "" { // the object is older than its rollout
+		d.next.Handled = d.in.Commands.before()
+	}
+	if common != "" && d.in.HasSnapshots && !d.isComplete() {
 		d.next.Phase = StateLost
 		// They may be older than the loss.
 		d.next.Handled = d.in.Commands

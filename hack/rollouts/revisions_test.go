@@ -131,6 +131,25 @@ func TestDeletedWhileWaiting(t *testing.T) {
 	p.isOrderly()
 }
 
+// loses deletes an object on a member, and waits until it is there again.
+func (ns *Namespace) loses(member *Member, object client.Object) {
+	ns.T.Helper()
+	before, err := member.Find(ns.Ctx, object)
+	if err != nil {
+		ns.T.Fatal(err)
+	}
+	if err := member.Delete(ns.Ctx, before); err != nil {
+		ns.T.Fatal(err)
+	}
+	ns.Eventually(testbed.Describe(object)+" is on "+member.Name+" again", func(ctx context.Context) error {
+		found, err := member.Find(ctx, object)
+		if err == nil && found.GetUID() == before.GetUID() {
+			return errors.New("it is still the old one")
+		}
+		return err
+	})
+}
+
 // A dependency comes with the revision that needs it, and what a cluster that waits needs
 // comes back if somebody deletes it there.
 func TestDependenciesOfClustersThatWait(t *testing.T) {
@@ -159,20 +178,7 @@ func TestDependenciesOfClustersThatWait(t *testing.T) {
 	}).Status.Rollout.UpdateRevision
 	ns.ComeToRun(added, member1)
 	ns.NowRun(old, members...) // the canary may have to return
-	before, err := member5.Find(ns.Ctx, old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := member5.Delete(ns.Ctx, before); err != nil {
-		t.Fatal(err)
-	}
-	ns.Eventually("the dependency is on the member again", func(ctx context.Context) error {
-		found, err := member5.Find(ctx, old)
-		if err == nil && found.GetUID() == before.GetUID() {
-			return errors.New("it is still the old one")
-		}
-		return err
-	})
+	ns.loses(member5, old)
 	for _, member := range members[1:] {
 		ns.Now(member.Name+" lacks what only the second revision needs", func(ctx context.Context) error { return member.Lacks(ctx, added) })
 	}

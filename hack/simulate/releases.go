@@ -72,6 +72,8 @@ type releases struct {
 	// began are the clusters that had the update revision when its rollout began, by the
 	// revision.
 	began map[share]bool
+	// readded is when users last added a rollout to an object.
+	readded map[types.UID]time.Time
 	// relabeled is when the labels of clusters have last changed.
 	relabeled time.Time
 }
@@ -79,7 +81,7 @@ type releases struct {
 func newReleases() *releases {
 	return &releases{
 		stored: map[share]bool{}, broken: map[share]time.Time{}, contents: map[share]string{}, had: map[types.NamespacedName]release{}, apart: map[string]string{},
-		statuses: map[types.UID][]recorded{}, began: map[share]bool{},
+		statuses: map[types.UID][]recorded{}, began: map[share]bool{}, readded: map[types.UID]time.Time{},
 	}
 }
 
@@ -125,6 +127,18 @@ func (t *truth) objectOf(uid types.UID) cached.Object {
 	return nil
 }
 
+// isSuperfluous reports whether a cluster gets the same of a revision that the status names,
+// or of the resource as it is now.
+func (t *truth) isSuperfluous(object cached.Object, revision, cluster string) bool {
+	content := t.releases.contents[share{owner: object.GetUID(), revision: revision, cluster: cluster}]
+	if latest := t.desired.latest(keyOfResource(object)); latest != nil && content == t.contentFor(object, latest, cluster) {
+		return true
+	}
+	return content != "" && slices.ContainsFunc(namedIn(object.GetStatus().Rollout), func(other string) bool {
+		return t.releases.contents[share{owner: object.GetUID(), revision: other, cluster: cluster}] == content
+	})
+}
+
 // checkPruned checks that nobody needs a revision that the controller deletes.
 func (t *truth) checkPruned(which share) {
 	object := t.objectOf(which.owner)
@@ -138,7 +152,7 @@ func (t *truth) checkPruned(which share) {
 	for _, held := range sortedHoldings(t.works) {
 		isIts := held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(which.owner) && isOurs(held.work) && held.work.DeletionTimestamp == nil
 		isTarget := t.w.isTarget(object, held.where.member) && held.where.key == keyOfResource(object)
-		if isIts && isTarget && held.work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation] == which.revision {
+		if isIts && isTarget && held.work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation] == which.revision && !t.isSuperfluous(object, which.revision, held.where.member) {
 			t.violated("a revision is deleted", "PropagationRevision %s of %s is deleted, which Work %s has", which.revision, titleOf(object), nameOf(held.work))
 		}
 	}
@@ -246,11 +260,22 @@ func (r *releases) since(object cached.Object, step int) []*propagationv1alpha1.
 	return found
 }
 
+// requestsFailed reports whether what users ask for is the failed revision, as far as it is
+// known what clusters got of that.
+func (t *truth) requestsFailed(object cached.Object, status *propagationv1alpha1.RolloutStatus) bool {
+	latest := t.desired.latest(keyOfResource(object))
+	return latest != nil && !slices.ContainsFunc(t.desired.targets(object), func(target propagationv1alpha1.TargetCluster) bool {
+		failed := t.releases.contents[share{owner: object.GetUID(), revision: status.FailedRevision, cluster: target.Name}]
+		return failed != "" && failed != t.contentFor(object, latest, target.Name)
+	})
+}
+
 // mayGetRevision reports whether a status lets a cluster have a revision.
 func (t *truth) mayGetRevision(object cached.Object, status *propagationv1alpha1.RolloutStatus, cluster string, before, now release) bool {
 	if now.revision == "" { // the rollout has ended
-		failed := t.releases.contents[share{owner: now.owner, revision: status.FailedRevision, cluster: cluster}]
-		return object.GetSpec().Rollout == nil && (status.FailedRevision != status.UpdateRevision || failed != now.content)
+		const seen = time.Minute // users may have added one again since then
+		ended := object.GetSpec().Rollout == nil || time.Since(t.releases.readded[now.owner]) < seen
+		return ended && (status.FailedRevision != status.UpdateRevision || !t.requestsFailed(object, status))
 	}
 	allowed := []string{before.revision, status.CurrentRevision}
 	if turn := turnOf(status, cluster); turn != nil {

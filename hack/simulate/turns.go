@@ -53,6 +53,9 @@ func isRunning(status *propagationv1alpha1.RolloutStatus, cluster, revision stri
 func (t *truth) wroteStatus(before, object cached.Object) {
 	status := object.GetStatus().Rollout
 	var last *propagationv1alpha1.RolloutStatus
+	if before != nil && before.GetSpec().Rollout == nil && object.GetSpec().Rollout != nil {
+		t.releases.readded[object.GetUID()] = time.Now()
+	}
 	if before != nil && before.GetUID() == object.GetUID() {
 		last = before.GetStatus().Rollout
 	}

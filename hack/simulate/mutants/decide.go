@@ -98,7 +98,7 @@ var inDecide = []Mutant{
 	{
 		Name: "an object is Ready although clusters report it unhealthy",
 		Edits: one("decide/status.go", "verdict",
-			` && targets[i].Health == propagationv1alpha1.HealthHealthy`, ``),
+			` && row.Health == propagationv1alpha1.HealthHealthy`, ``),
 	},
 	{
 		Name:  "an object is Ready as soon as one cluster is",

@@ -81,6 +81,6 @@ var inRollouts = []Mutant{
 		Name:  "a revision that somebody has deleted counts as stored",
 		Theme: "staged fleets",
 		Edits: one("propagation/snapshots.go", "Reconciler.loadSnapshot",
-			`delete(known.stored, name) // somebody has deleted it`, ``),
+			`r.lost(object, known, name) // somebody has deleted it`, ``),
 	},
 }

@@ -1,0 +1,149 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// joinsThird adds a cluster to the object.
+func (s *stage) joinsThird(overriders *policyv1alpha1.Overriders) {
+	s.t.Helper()
+	if err := s.server.Create(s.t.Context(), memberCluster("member3")); err != nil {
+		s.t.Fatal(err)
+	}
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member3", Overriders: overriders})
+	})
+	s.goesOn()
+}
+
+// scale changes the replicas of the resource.
+func (s *stage) scale(to int32) {
+	s.t.Helper()
+	deployment := &appsv1.Deployment{}
+	if err := s.server.Get(s.t.Context(), web, deployment); err != nil {
+		s.t.Fatal(err)
+	}
+	deployment.Generation++
+	deployment.Spec.Replicas = ptr.To(to)
+	if err := s.server.Update(s.t.Context(), deployment); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A cluster that joined after a revision was saved, with overriders of its own, is scaled.
+func TestLateClusterIsScaled(t *testing.T) {
+	s := newStage(t, nil)
+	s.joinsThird(patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"three"}`))
+	s.scale(5)
+	s.goesOn()
+	if raw := string(s.workOn(t, "member3").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"replicas":5`) {
+		t.Errorf("not scaled; row: %s", described(s.rowOf(t, "member3")))
+	}
+}
+
+// The same cluster is repaired.
+func TestLateClusterIsRepaired(t *testing.T) {
+	s := newStage(t, nil)
+	s.joinsThird(patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"three"}`))
+	work := s.workOn(t, "member3")
+	work.Spec.Workload.Manifests[0].Raw = []byte(strings.ReplaceAll(string(work.Spec.Workload.Manifests[0].Raw), "nginx:1", "evil"))
+	if err := s.server.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		_ = s.reconcile(t)
+		s.clock.SetTime(s.clock.Now().Add(3 * time.Minute))
+	}
+	if image := s.imageOn("member3"); image != "nginx:1" {
+		t.Errorf("not repaired: %s; row: %s", image, described(s.rowOf(t, "member3")))
+	}
+}
+
+// The same cluster gets what its overriders have become.
+func TestLateClusterGetsItsNewOverriders(t *testing.T) {
+	s := newStage(t, nil)
+	s.joinsThird(patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"three"}`))
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Clusters[2].Overriders = patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"four"}`)
+	})
+	s.goesOn()
+	if raw := string(s.workOn(t, "member3").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"four"`) {
+		status := s.propagation(t).Status
+		t.Errorf("the change is ignored; Ready is %v; phase %s; observedGeneration %d", meta.IsStatusConditionTrue(status.Conditions, propagationv1alpha1.ConditionReady), status.Rollout.Phase, *status.ObservedGeneration)
+	}
+}
+
+// If all clusters are replaced, nothing is taken for the revision that the others had.
+func TestOtherClustersAreNoRevert(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Rollout = canaryFirst()
+		object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
+	})
+	s.changesTo("nginx:2")
+	s.goesOn()
+	for _, name := range []string{"member3", "member4"} {
+		if err := s.server.Create(t.Context(), memberCluster(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member3"}, {Name: "member4"}}
+		object.Spec.Rollout.Stages[0].ClusterNames = []string{"member3"}
+	})
+	s.changesTo("nginx:3")
+	s.goesOn()
+	if s.rollout().UpdateRevision == s.rollout().CurrentRevision {
+		t.Errorf("nginx:3 is taken for the revision that other clusters had before the first rollout; %s", described(s.rowOf(t, "member3")))
+	}
+}
+
+// A return to what clusters had before the first rollout reaches a cluster that joined since.
+func TestRevertReachesClustersThatJoined(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Rollout = canaryFirst()
+		object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
+	})
+	s.changesTo("nginx:2")
+	s.goesOn()
+	if err := s.server.Create(t.Context(), memberCluster("member3")); err != nil {
+		t.Fatal(err)
+	}
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member3"})
+	})
+	s.goesOn()
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) { object.Spec.Rollout.Stages[0].Approval = "" })
+	s.changesTo("nginx:1")
+	s.goesOn()
+	if got := len(s.works(t)); got != 3 {
+		t.Errorf("%d Works; phase %s; %s", got, s.rollout().Phase, described(s.rowOf(t, "member3")))
+	}
+}
