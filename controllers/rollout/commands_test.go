@@ -63,6 +63,7 @@ func TestApprovalsAreFollowedOnce(t *testing.T) {
 	s.command(func(c *Commands) { c.Retry = "r2" })
 	s.play(2 * time.Hour)
 	s.isAt(Progressing, propagationv1alpha1.ReasonRolloutAwaitingApproval)
+	s.is("message", s.decided().Report.Message, "stage canary: 1 of 1 clusters ready with revision r2; to continue, approve canary@r2/again")
 	s.command(func(c *Commands) { c.Approve = "canary@r2/again" })
 	s.play(time.Minute)
 	s.isAt(Completed, "")

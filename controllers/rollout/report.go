@@ -142,9 +142,19 @@ func (d *decision) reportProgress() Report {
 	case d.soakLeft(s) > 0:
 		return Report{Reason: propagationv1alpha1.ReasonRolloutSoaking, Message: about + "; good since " + s.ReadySince.UTC().Format(time.RFC3339)}
 	case d.awaitsApproval(s):
-		return Report{Reason: propagationv1alpha1.ReasonRolloutAwaitingApproval, Message: fmt.Sprintf("%s; to continue, approve %s@%s", about, s.Name, d.next.UpdateRevision)}
+		return Report{Reason: propagationv1alpha1.ReasonRolloutAwaitingApproval, Message: about + "; to continue, approve " + d.approval(s)}
 	}
 	return Report{Reason: propagationv1alpha1.ReasonRolloutProgressing, Message: about}
+}
+
+// approval is the value of an annotation that approves a stage. Each is followed once, so after
+// a retry it must be another one.
+func (d *decision) approval(s *stage) string {
+	value := s.Name + "@" + d.next.UpdateRevision
+	if d.next.Handled.Approve == value {
+		value += "/again"
+	}
+	return value
 }
 
 // progress counts the clusters of a stage.

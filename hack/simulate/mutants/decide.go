@@ -102,7 +102,7 @@ var inDecide = []Mutant{
 	},
 	{
 		Name:  "an object is Ready as soon as one cluster is",
-		Edits: one("decide/status.go", "verdict", `good == len(targets)`, `good > 0`),
+		Edits: one("decide/status.go", "verdict", `len(trouble) == 0 &&`, `len(trouble) < len(targets) &&`),
 	},
 	{
 		Name:  "an object stays Ready while its resource cannot be read",
