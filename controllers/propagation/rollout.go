@@ -124,7 +124,7 @@ func (r *Reconciler) followRollout(ctx context.Context, observed *decide.Observe
 			continue
 		}
 		if known.hasNothingFor(assigned.Cluster, assigned.Revision) {
-			renderings[assigned.Cluster] = decide.Held(fmt.Sprintf("the cluster had nothing before the rollout; revision %s waits for the turn of stage %s", decision.Status.UpdateRevision, assigned.Stage))
+			renderings[assigned.Cluster] = decide.Held("the cluster had nothing before the rollout; it keeps what it has until the turn of stage " + assigned.Stage)
 			continue
 		}
 		if known.isUnsaved(observed.Work(assigned.Cluster), assigned.Revision) {

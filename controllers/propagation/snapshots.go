@@ -25,6 +25,7 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -255,22 +256,23 @@ type leftovers struct {
 	owners map[string]bool
 }
 
-// has reports whether there may be snapshots of an object. It reads them once per process.
-func (l *leftovers) has(ctx context.Context, reader client.Reader, owner types.UID) (bool, error) {
+// has reports whether there may be snapshots of an object. It reads them once per process. If
+// they cannot be read, there are none: objects without a rollout do not depend on the kind.
+func (l *leftovers) has(ctx context.Context, reader client.Reader, owner types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.owners == nil {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("PropagationRevisionList"))
-		if err := reader.List(ctx, list); err != nil {
-			return false, fmt.Errorf("listing PropagationRevisions: %w", err)
+		if err := reader.List(ctx, list); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return false // the next object tries again
 		}
 		l.owners = make(map[string]bool, len(list.Items))
 		for i := range list.Items {
 			l.owners[list.Items[i].Labels[propagationv1alpha1.OwnerUIDLabel]] = true
 		}
 	}
-	return l.owners[string(owner)], nil
+	return l.owners[string(owner)]
 }
 
 // handled records that the snapshots of an object are deleted.
@@ -288,8 +290,8 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, o
 		return nil
 	}
 	if observed.Rollout == nil && object.GetStatus().Rollout == nil && r.memories.known(key).rolling == nil {
-		if left, err := r.leftovers.has(ctx, r.Live, object.GetUID()); !left {
-			return err
+		if !r.leftovers.has(ctx, r.Live, object.GetUID()) {
+			return nil
 		}
 	}
 	known := r.memories.of(key).rollsOut()
