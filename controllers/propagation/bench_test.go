@@ -97,6 +97,8 @@ type bench struct {
 	writes []string
 	// refuse, if set, is called before each write.
 	refuse func(write string) error
+	// loses, if set, reports whether the answer to a write is lost.
+	loses func(write string) bool
 	// asked are the permissions that were asked for. may decides the answer:
 	// allowed, denied, or an error of the server. If may is not set, no review is
 	// expected.
@@ -223,7 +225,11 @@ func (b *bench) guard(verb string, object client.Object, write func() error) err
 		}
 	}
 	b.writes = append(b.writes, what)
-	return write()
+	err := write()
+	if err == nil && b.loses != nil && b.loses(what) {
+		return apierrors.NewTimeoutError("the answer is lost", 1)
+	}
+	return err
 }
 
 // count increments the generation of a Work, which the fake API server does not do.

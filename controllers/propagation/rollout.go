@@ -55,8 +55,8 @@ type rolling struct {
 	// outlines are the snapshots without content, hashes what was rendered from them.
 	outlines map[string]*revision.Snapshot
 	hashes   map[customize.Recipe]string
-	// stored are the revisions whose snapshots are stored. made are those that are
-	// still to be stored.
+	// stored are the revisions whose snapshots are stored, or, if false, may be. made are
+	// those that are still to be stored.
 	stored map[string]bool
 	made   map[string]*propagationv1alpha1.PropagationRevision
 	// confirmed are, by cluster, the revisions that clusters have confirmed last. The rows

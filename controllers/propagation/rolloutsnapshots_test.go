@@ -215,3 +215,18 @@ func TestOrphanedRevisionsAreDeleted(t *testing.T) {
 		t.Errorf("phase %s, reason %s", s.rollout().Phase, s.rollout().Reason)
 	}
 }
+
+// A revision is stored, but the answer is lost, and then nobody needs it anymore. It is
+// deleted.
+func TestRevisionOfALostAnswerIsDeleted(t *testing.T) {
+	s := newStage(t, nil)
+	s.changeImage(t, "nginx:2")
+	s.loses = func(write string) bool { return strings.Contains(write, "create PropagationRevision") }
+	_ = s.reconcile(t)
+	s.loses = nil
+	s.changeImage(t, "nginx:1")
+	s.goesOn()
+	if left := s.revisions(); len(left) != 1 {
+		t.Errorf("stored: %v", left)
+	}
+}

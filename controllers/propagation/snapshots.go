@@ -148,6 +148,8 @@ func (r *Reconciler) storeSnapshots(ctx context.Context, object cached.Object, o
 		if err := r.storeSnapshot(ctx, object, known, name, made); saysLookAgain(err) || apierrors.IsNotFound(err) {
 			return err
 		} else if err != nil {
+			// It may be stored nevertheless. If it is not needed anymore then, it is deleted.
+			known.stored[name] = false
 			r.refuse(ctx, observed, plan, name, err)
 			continue
 		}

@@ -263,11 +263,15 @@ func (r *releases) since(object cached.Object, step int) []*propagationv1alpha1.
 // requestsFailed reports whether what users ask for is the failed revision, as far as it is
 // known what clusters got of that.
 func (t *truth) requestsFailed(object cached.Object, status *propagationv1alpha1.RolloutStatus) bool {
-	latest := t.desired.latest(keyOfResource(object))
-	return latest != nil && !slices.ContainsFunc(t.desired.targets(object), func(target propagationv1alpha1.TargetCluster) bool {
+	latest, known := t.desired.latest(keyOfResource(object)), false
+	for _, target := range t.desired.targets(object) {
 		failed := t.releases.contents[share{owner: object.GetUID(), revision: status.FailedRevision, cluster: target.Name}]
-		return failed != "" && failed != t.contentFor(object, latest, target.Name)
-	})
+		if latest == nil || failed != "" && failed != t.contentFor(object, latest, target.Name) {
+			return false
+		}
+		known = known || failed != ""
+	}
+	return known
 }
 
 // mayGetRevision reports whether a status lets a cluster have a revision.
