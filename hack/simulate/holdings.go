@@ -203,7 +203,7 @@ func (t *truth) workLeaves(write apiserver.Write, held *holding) {
 	t.checkNamespace(held)
 	t.checkReplaced(held)
 	owner := ownerOf(held.work)
-	if t.wanted[held.where][owner] && t.isSettled(held.where) && (owner != theDependencies || t.left[held.where.member] < t.calm) {
+	if t.wanted[held.where][owner] && t.isSettled(held.where) && !t.isRenewedLate(held) && (owner != theDependencies || t.left[held.where.member] < t.calm) {
 		t.violated("Work deleted", "the controller has deleted Work %s of %s, who has wanted it all the time", nameOf(held.work), owner)
 	}
 	t.checkPreserved(held, owner, preserve)
@@ -229,6 +229,15 @@ func (t *truth) isSettled(where place) bool {
 	stopped, ever := t.withdrawn[where]
 	renewed, replaced := t.renewed[where.key]
 	return (!ever || stopped < t.calm) && (!replaced || renewed < t.calm)
+}
+
+// isRenewedLate reports whether a Work has been given the content of a resource that was
+// replaced long ago: a rollout may bring it later.
+func (t *truth) isRenewedLate(held *holding) bool {
+	_, replaced := t.renewed[held.where.key]
+	supersedes, _ := render.Supersedes(held.work)
+	object := t.desired.objects[ownerOf(held.work)]
+	return replaced && supersedes && object != nil && object.GetStatus().Rollout != nil
 }
 
 // saysNow reports whether an object asks for preserving now.
