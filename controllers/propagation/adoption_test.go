@@ -59,18 +59,8 @@ func TestAdoptionKeepsOverriddenReplicas(t *testing.T) {
 // A revert to what clusters had before the first rollout is recognized, although the
 // resource has another generation by then.
 func TestRevertToWhatWasAdopted(t *testing.T) {
-	template := webDeployment()
-	template.Generation = 1
-	b := newBench(t, template, webPropagation(), memberCluster("member1"), memberCluster("member2"))
-	s := &stage{t: t, bench: b, clock: testingclock.NewFakePassiveClock(time.Now())}
-	s.Clock, s.started = s.clock, s.clock.Now()
-	s.goesOn()
-	object := s.propagation(t)
-	object.Spec.Rollout, object.Generation = canaryFirst(), 2
-	object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
-	if err := s.server.Update(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
+	s := newAdoption(t)
+	s.changes(needsApproval)
 	s.changesTo("nginx:2")
 	s.goesOn()
 	s.images("nginx:2", "nginx:1")
@@ -106,6 +96,12 @@ func newAdoption(t *testing.T) *stage {
 	s.Clock, s.started = s.clock, s.clock.Now()
 	s.goesOn()
 	return s
+}
+
+// needsApproval gives an object a rollout whose canary must be approved.
+func needsApproval(object *propagationv1alpha1.DirectPropagation) {
+	object.Spec.Rollout = canaryFirst()
+	object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
 }
 
 // What clusters have is one revision, too, if the requested one is the same for some of
@@ -147,10 +143,7 @@ func TestAdoptionOfDifferentVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.changesTo("nginx:3")
-	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
-		object.Spec.Rollout = canaryFirst()
-		object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
-	})
+	s.changes(needsApproval)
 	s.goesOn()
 	s.images("nginx:3", "nginx:1")
 	if row := s.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonWaiting || row.Applied != metav1.ConditionUnknown {

@@ -102,10 +102,7 @@ func TestLateClusterGetsItsNewOverriders(t *testing.T) {
 // If all clusters are replaced, nothing is taken for the revision that the others had.
 func TestOtherClustersAreNoRevert(t *testing.T) {
 	s := newAdoption(t)
-	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
-		object.Spec.Rollout = canaryFirst()
-		object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
-	})
+	s.changes(needsApproval)
 	s.changesTo("nginx:2")
 	s.goesOn()
 	for _, name := range []string{"member3", "member4"} {
@@ -127,10 +124,7 @@ func TestOtherClustersAreNoRevert(t *testing.T) {
 // A return to what clusters had before the first rollout reaches a cluster that joined since.
 func TestRevertReachesClustersThatJoined(t *testing.T) {
 	s := newAdoption(t)
-	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
-		object.Spec.Rollout = canaryFirst()
-		object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
-	})
+	s.changes(needsApproval)
 	s.changesTo("nginx:2")
 	s.goesOn()
 	if err := s.server.Create(t.Context(), memberCluster("member3")); err != nil {

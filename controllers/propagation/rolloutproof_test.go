@@ -123,16 +123,22 @@ func TestDeletedWorkComesBackInAFailedRollout(t *testing.T) {
 	}
 }
 
-// In the first rollout, a cluster that is done is not suspended when it refuses the revision
-// later.
-func TestDoneClusterIsNotSuspended(t *testing.T) {
+// newFirstRollout creates an object whose first rollout waits for the approval of its canary.
+func newFirstRollout(t *testing.T) *stage {
+	t.Helper()
 	object := webPropagation()
-	object.Spec.Rollout = canaryFirst()
-	object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
+	needsApproval(object)
 	s := &stage{t: t, clock: testingclock.NewFakePassiveClock(time.Now())}
 	s.bench = newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
 	s.Clock, s.started = s.clock, s.clock.Now()
 	s.goesOn()
+	return s
+}
+
+// In the first rollout, a cluster that is done is not suspended when it refuses the revision
+// later.
+func TestDoneClusterIsNotSuspended(t *testing.T) {
+	s := newFirstRollout(t)
 	s.changes(func(object *propagationv1alpha1.DirectPropagation) { object.Spec.Rollout.Paused = ptr.To(true) })
 	s.goesOn()
 	s.refuses("member1")

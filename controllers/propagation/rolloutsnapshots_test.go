@@ -26,7 +26,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -146,13 +145,7 @@ func TestOldRevisionsAreDeleted(t *testing.T) {
 
 // While nothing changes, no revision is read.
 func TestIdleRolloutReadsNothing(t *testing.T) {
-	object := webPropagation()
-	object.Spec.Rollout = canaryFirst()
-	object.Spec.Rollout.Stages[0].Approval = propagationv1alpha1.RolloutApprovalRequired
-	s := &stage{t: t, clock: testingclock.NewFakePassiveClock(time.Now())}
-	s.bench = newBench(t, webDeployment(), object, memberCluster("member1"), memberCluster("member2"))
-	s.Clock, s.started = s.clock, s.clock.Now()
-	s.goesOn()
+	s := newFirstRollout(t)
 	s.KeepTemplateStatus = true
 	reads := 0
 	watched(t, s.bench, &reads)
