@@ -133,14 +133,7 @@ func newCrashes(t *testing.T) *crashing {
 	t.Helper()
 	c := &crashing{t: t, count: new(int), during: new(int)}
 	labelsMembers(t)
-	if err := bed.Controller.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bed.Controller.Start(); err != nil {
-			t.Error(err)
-		}
-	})
+	withoutController(t)
 	c.controller = newReplica(t, "crash")
 	if err := c.controller.Start(); err != nil {
 		t.Fatal(err)

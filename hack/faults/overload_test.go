@@ -128,14 +128,7 @@ func newOverload(t *testing.T) *overload {
 // starts replaces the controller of the other tests with one behind the bottleneck.
 func (o *overload) starts(t *testing.T) {
 	t.Helper()
-	if err := bed.Controller.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bed.Controller.Start(); err != nil {
-			t.Error(err)
-		}
-	})
+	withoutController(t)
 	o.gate.sets(0)
 	o.controller = newReplica(t, "overload")
 	o.controller.audit.Gate(o.gate.ServeHTTP)

@@ -184,6 +184,19 @@ func startReplicas(t *testing.T) (leader, other *replica) {
 	return replicas[0], replicas[1]
 }
 
+// withoutController stops the controller that all tests share until the test ends.
+func withoutController(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := bed.Controller.Start(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := bed.Controller.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // newReplica returns a controller whose writes are recorded, not yet started.
 func newReplica(t *testing.T, name string) *replica {
 	t.Helper()

@@ -64,14 +64,7 @@ func TestThousandClustersReport(t *testing.T) {
 		}
 	})
 	counted := newReplica(t, "thousand")
-	if err := bed.Controller.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bed.Controller.Start(); err != nil {
-			t.Error(err)
-		}
-	})
+	withoutController(t)
 	if err := counted.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -59,14 +59,7 @@ func TestUpgradeAndDowngrade(t *testing.T) {
 		editions[1].program = program
 	}
 	t.Cleanup(func() { editions[1].installs(t) })
-	if err := bed.Controller.Terminate(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bed.Controller.Start(); err != nil {
-			t.Error(err)
-		}
-	})
+	withoutController(t)
 	editions[0].installs(t)
 	editions[0].starts(t)
 	standing := newStandards(t, ns)

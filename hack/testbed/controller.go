@@ -110,6 +110,18 @@ func kubeconfigFor(server string) *clientcmdapi.Config {
 	return config
 }
 
+// Terminate ends the controller with SIGTERM, as a kubelet does, and returns how it ended. A
+// process that has just been started does not handle the signal yet, so Terminate waits for
+// its first words.
+func (c *Controller) Terminate() error {
+	if c.PID() != 0 && c.Fault() == nil {
+		if err := c.AwaitLog(`"starting`); err != nil {
+			return err
+		}
+	}
+	return c.Process.Terminate() //nolint:wrapcheck // it names the process
+}
+
 // AwaitLog waits until the controller has logged the words since its last start. The
 // words must be lowercase; the case of the log is ignored.
 func (c *Controller) AwaitLog(words string) error {
