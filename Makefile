@@ -185,7 +185,7 @@ bench-short: ## Check the ratios and counts of the benchmark with small sizes. T
 demo: ## Start a fleet and the controller on this machine, and show what the controller does.
 	@echo "This starts Karmada with two member clusters as processes on this machine, starts the controller,"
 	@echo "propagates a Deployment and leaves everything running. It takes about half a minute."
-	@echo "If nothing is compiled yet, it first compiles the demo, Karmada, Kubernetes and etcd, which takes about 13 minutes on 2 cores."
+	@echo "If nothing is compiled yet, it first compiles the demo, Karmada, Kubernetes and etcd, which takes 8 to 14 minutes on 2 cores."
 	@go run ./hack/demo
 
 .PHONY: demo-down

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -195,20 +196,27 @@ func unreadable(name string, err error) *decide.Rendering {
 	return &decide.Rendering{Reason: propagationv1alpha1.ReasonRevisionUnreadable, Message: fmt.Sprintf("revision %s cannot be rendered: %v", name, err)}
 }
 
-// join renders a revision for a cluster that came after the snapshot was made.
-func (r *Revisions) join(ctx context.Context, cluster, name string) error {
+// joined renders a revision for a cluster that came after the snapshot was made, and returns
+// the snapshot with that.
+func (r *Revisions) joined(ctx context.Context, cluster, name string) (*revision.Snapshot, error) {
 	snapshot, err := r.whole(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if snapshot.Input == nil {
-		return fmt.Errorf("it was taken from the clusters that had it before the first rollout, and cluster %s had nothing", cluster)
+		return nil, fmt.Errorf("it was taken from the clusters that had it before the first rollout, and cluster %s had nothing", cluster)
 	}
 	renderer, err := r.customizer.rendererOf(snapshot.Input)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.customizer.join(ctx, snapshot, renderer, cluster, r.Overriders[cluster]); err != nil {
+	return snapshot, r.customizer.join(ctx, snapshot, renderer, cluster, r.Overriders[cluster])
+}
+
+// join remembers what a cluster gets that came after the snapshot was made.
+func (r *Revisions) join(ctx context.Context, cluster, name string) error {
+	snapshot, err := r.joined(ctx, cluster, name)
+	if err != nil {
 		return err
 	}
 	outline := r.Outlines[name]
@@ -262,17 +270,10 @@ func (r *Revisions) manifest(ctx context.Context, recipe Recipe) (*render.Manife
 		return nil, err
 	}
 	rendering := snapshot.Renderings[recipe.Variant]
-	if outline := r.Outlines[recipe.Revision]; rendering == nil && outline != nil {
-		// It was rendered for a cluster that came later.
-		for cluster := range outline.Joined {
-			if err := r.join(ctx, cluster, recipe.Revision); err != nil {
-				return nil, err
-			}
-		}
-		rendering = snapshot.Renderings[recipe.Variant]
-	}
 	if rendering == nil {
-		return nil, fmt.Errorf("revision %s has no variant %q", recipe.Revision, recipe.Variant)
+		if rendering, err = r.variantOfJoined(ctx, recipe); err != nil {
+			return nil, err
+		}
 	}
 	object, err := render.Stored(rendering.Object)
 	if err != nil {
@@ -288,6 +289,38 @@ func (r *Revisions) manifest(ctx context.Context, recipe Recipe) (*render.Manife
 		uid, generation = recipe.UID, recipe.Generation
 	}
 	return render.Restored(object, uid, generation) //nolint:wrapcheck // it says all
+}
+
+// variantOfJoined renders a variant for one of the clusters that came after the snapshot was
+// made. If the labels of all of them have changed since, they get what is made for them now,
+// and it returns ErrAnotherRevision.
+func (r *Revisions) variantOfJoined(ctx context.Context, recipe Recipe) (*revision.Rendering, error) {
+	outline := r.Outlines[recipe.Revision]
+	if outline == nil {
+		return nil, fmt.Errorf("revision %s has no variant %q", recipe.Revision, recipe.Variant)
+	}
+	var clusters []string
+	for cluster := range outline.Joined {
+		if outline.Clusters[cluster] == recipe.Variant {
+			clusters = append(clusters, cluster)
+		}
+	}
+	slices.Sort(clusters)
+	for _, cluster := range clusters {
+		snapshot, err := r.joined(ctx, cluster, recipe.Revision)
+		if err != nil {
+			return nil, err
+		}
+		if rendering := snapshot.Renderings[recipe.Variant]; rendering != nil {
+			return rendering, nil
+		}
+	}
+	for _, cluster := range clusters {
+		if err := r.join(ctx, cluster, recipe.Revision); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: revision %s has no variant %q", ErrAnotherRevision, recipe.Revision, recipe.Variant)
 }
 
 // Admit waits until a resource of this size may be written, and returns a function to call

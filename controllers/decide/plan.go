@@ -172,18 +172,28 @@ func (p *Plan) remove(observed *Observed, removal Removal) {
 }
 
 // HoldBack leaves out the writes for some clusters, because a write that comes before them
-// was refused. That write is repeated after a while.
-func (p *Plan) HoldBack(slot string, err error, wait time.Duration, concerns func(cluster string) bool) {
+// was refused. That write is repeated after a while. What these clusters have stays until
+// then, and what needs no new content is done.
+func (p *Plan) HoldBack(observed *Observed, slot string, err error, wait time.Duration, concerns func(cluster string) bool) {
 	if p.HeldBack == nil {
 		p.HeldBack = map[string]error{}
 	}
+	var left []Write
 	p.Writes = slices.DeleteFunc(p.Writes, func(write Write) bool {
 		if !concerns(write.Target.Cluster) {
 			return false
 		}
 		p.HeldBack[write.Target.Cluster] = err
+		left = append(left, write)
 		return true
 	})
+	p.Removals = slices.DeleteFunc(p.Removals, func(removal Removal) bool {
+		return removal.Work.DeletionTimestamp == nil &&
+			slices.ContainsFunc(left, func(write Write) bool { return write.Target.Cluster == removal.Cluster })
+	})
+	for i := range left {
+		planStanding(observed, p, left[i].Target, left[i].Live)
+	}
 	p.refused = append(p.refused, slot)
 	p.wait(max(wait, time.Millisecond))
 }

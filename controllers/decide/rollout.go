@@ -205,6 +205,13 @@ func (o *Observed) rolloutStatus() *propagationv1alpha1.RolloutStatus {
 	return nil
 }
 
+// mayBeAbandoned reports whether a Work may hold a revision that its cluster has not
+// confirmed, and that the rollout does not assign to it anymore.
+func (o *Observed) mayBeAbandoned(work *workv1alpha1.Work, target render.Target) bool {
+	return o.Rollout != nil && confirmedRevision(work) != render.Revision(work) &&
+		work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation] != target.Rollout
+}
+
 // KeepsRollout reports whether nothing could be decided about a rollout that may go on
 // later.
 func (o *Observed) KeepsRollout() bool {

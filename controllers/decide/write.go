@@ -137,8 +137,10 @@ func planStanding(observed *Observed, plan *Plan, target render.Target, work *wo
 		return
 	}
 	another := observed.holdsAnother(work)
-	// What nobody names anymore is not resumed.
-	target.Suspend = target.Suspend || another && ptr.Deref(work.Spec.SuspendDispatching, false)
+	if another || observed.mayBeAbandoned(work, target) {
+		// What nobody names anymore is not resumed.
+		target.Suspend = target.Suspend || ptr.Deref(work.Spec.SuspendDispatching, false)
+	}
 	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: confirmedRevision(work)}
 	proof, applied := EvidenceOf(work)
 	// A True is about what somebody else has written, or will be when that is undone.

@@ -25,6 +25,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 
@@ -123,7 +124,7 @@ func TestAdoptionOfWhatPartlyStaysTheSame(t *testing.T) {
 	if row := s.rowOf(t, "member2"); row.Reason != propagationv1alpha1.ReasonWaiting || row.Applied != metav1.ConditionUnknown {
 		t.Errorf("the row of the cluster that waits is %+v", row)
 	}
-	s.scale(5)
+	s.scale()
 	s.goesOn()
 	if raw := string(s.workOn(t, "member2").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"replicas":5`) || strings.Contains(raw, `"x":"y"`) {
 		t.Errorf("member2: %s", raw)
@@ -187,4 +188,32 @@ func TestRolloutIsAddedAgain(t *testing.T) {
 	s.changesTo("nginx:2")
 	s.goesOn()
 	s.images("nginx:2", "nginx:2")
+}
+
+// A cluster that waits keeps the dependencies of what it has.
+func TestAdoptionKeepsDependencies(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) { object.Spec.PropagateDeps = ptr.To(true) })
+	s.mounts("one")
+	s.goesOn()
+	s.mounts("two")
+	s.changes(needsApproval)
+	s.goesOn()
+	if got := s.followsTo("one"); len(got) != 2 {
+		t.Errorf("ConfigMap one follows only to %v; the image of member2 is %s", got, s.imageOn("member2"))
+	}
+}
+
+// A cluster whose Work somebody has edited begins the rollout with what was written to it.
+func TestAdoptionRepairsEditedWorks(t *testing.T) {
+	s := newAdoption(t)
+	work := s.workOn(t, "member2")
+	work.Spec.Workload.Manifests[0].Raw = []byte(strings.ReplaceAll(string(work.Spec.Workload.Manifests[0].Raw), "nginx:1", "evil"))
+	if err := s.server.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	s.changesTo("nginx:2")
+	s.changes(needsApproval)
+	s.goesOn()
+	s.images("nginx:2", "nginx:1")
 }

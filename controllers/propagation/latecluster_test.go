@@ -23,6 +23,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -42,15 +43,15 @@ func (s *stage) joinsThird(overriders *policyv1alpha1.Overriders) {
 	s.goesOn()
 }
 
-// scale changes the replicas of the resource.
-func (s *stage) scale(to int32) {
+// scale gives the resource five replicas.
+func (s *stage) scale() {
 	s.t.Helper()
 	deployment := &appsv1.Deployment{}
 	if err := s.server.Get(s.t.Context(), web, deployment); err != nil {
 		s.t.Fatal(err)
 	}
 	deployment.Generation++
-	deployment.Spec.Replicas = ptr.To(to)
+	deployment.Spec.Replicas = ptr.To[int32](5)
 	if err := s.server.Update(s.t.Context(), deployment); err != nil {
 		s.t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func (s *stage) scale(to int32) {
 func TestLateClusterIsScaled(t *testing.T) {
 	s := newStage(t, nil)
 	s.joinsThird(patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"three"}`))
-	s.scale(5)
+	s.scale()
 	s.goesOn()
 	if raw := string(s.workOn(t, "member3").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"replicas":5`) {
 		t.Errorf("not scaled; row: %s", described(s.rowOf(t, "member3")))
@@ -139,5 +140,83 @@ func TestRevertReachesClustersThatJoined(t *testing.T) {
 	s.goesOn()
 	if got := len(s.works(t)); got != 3 {
 		t.Errorf("%d Works; phase %s; %s", got, s.rollout().Phase, described(s.rowOf(t, "member3")))
+	}
+}
+
+// After a return to what clusters had before the first rollout, a cluster that registers
+// gets it, too.
+func TestClusterThatRegistersAfterARevertGetsTheResource(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(needsApproval)
+	s.changesTo("nginx:2")
+	s.goesOn()
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Rollout.Stages[0].Approval = ""
+		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member3"})
+	})
+	s.changesTo("nginx:1")
+	s.goesOn()
+	s.KeepTemplateStatus = true
+	reads := 0
+	watched(t, s.bench, &reads) // so that what is remembered counts
+	s.settle(t)
+	if err := s.server.Create(t.Context(), memberCluster("member3")); err != nil {
+		t.Fatal(err)
+	}
+	s.goesOn()
+	if got := len(s.works(t)); got != 3 {
+		t.Errorf("%d Works; phase %s; %s", got, s.rollout().Phase, described(s.rowOf(t, "member3")))
+	}
+}
+
+// While no cluster is registered, nothing is taken for the revision that they had.
+func TestNobodyThereIsNoRevert(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(needsApproval)
+	s.changesTo("nginx:2")
+	s.goesOn()
+	for _, name := range []string{"member1", "member2"} {
+		if err := s.server.Delete(t.Context(), memberCluster(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.changesTo("nginx:3")
+	s.settle(t)
+	if status := s.rollout(); status.UpdateRevision == status.CurrentRevision {
+		t.Errorf("nginx:3 is taken for the revision that was adopted: %s", status.Phase)
+	}
+}
+
+// The labels of one cluster that came later change nothing on another one.
+func TestLateClustersDoNotChangeEachOther(t *testing.T) {
+	s := newStage(t, nil)
+	policy := &policyv1alpha1.ClusterOverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "zone", UID: "policy"}, Spec: policyv1alpha1.OverrideSpec{
+		OverrideRules: []policyv1alpha1.RuleWithCluster{{
+			TargetCluster: &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}},
+			Overriders:    *patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"zone":"b"}`),
+		}},
+	}}
+	if err := s.server.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	s.goesOn()
+	s.joinsThird(patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"three"}`))
+	if err := s.server.Create(t.Context(), memberCluster("member4")); err != nil {
+		t.Fatal(err)
+	}
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Clusters = append(object.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member4"})
+	})
+	s.goesOn()
+	s.relabel(t, "member4", map[string]string{"zone": "b"})
+	s.scale()
+	s.goesOn()
+	for cluster, want := range map[string]string{"member3": `"site":"three"`, "member4": `"replicas":5`} {
+		if raw := string(s.workOn(t, cluster).Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, want) || !strings.Contains(raw, `"replicas":5`) {
+			t.Errorf("%s has no %s: %s", cluster, want, raw)
+		}
+	}
+	if raw := string(s.workOn(t, "member4").Spec.Workload.Manifests[0].Raw); strings.Contains(raw, `"zone"`) {
+		t.Errorf("new labels start no rollout, but changed member4: %s", raw)
 	}
 }

@@ -119,12 +119,18 @@ type memory struct {
 	conflict *conflict
 }
 
-// rollsOut returns what is remembered about rollouts.
-func (m *memory) rollsOut() *rolling {
-	if m.rolling == nil {
-		m.rolling = newRolling()
+// rollsOut returns what is remembered about the rollouts of an object. Another one with the
+// same name begins anew.
+func (m *memory) rollsOut(object types.UID) *rolling {
+	if m.rolling == nil || m.rolling.object != object {
+		m.rolling = newRolling(object)
 	}
 	return m.rolling
+}
+
+// hasRolledOut reports whether anything is remembered about the rollouts of an object.
+func (m *memory) hasRolledOut(object types.UID) bool {
+	return m.rolling != nil && m.rolling.object == object
 }
 
 // recall returns what is remembered about the resource, if it was learned under the

@@ -25,7 +25,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +44,8 @@ import (
 
 // rolling is what is remembered about the rollouts of an object. Losing it costs reads.
 type rolling struct {
+	// object is the UID of the object.
+	object types.UID
 	// fresh: the status has been read from the API server since this process started. A
 	// cached one may be older than what the previous leader has recorded.
 	fresh bool
@@ -64,8 +65,9 @@ type rolling struct {
 	confirmed map[string]string
 }
 
-func newRolling() *rolling {
+func newRolling(object types.UID) *rolling {
 	return &rolling{
+		object:   object,
 		outlines: map[string]*revision.Snapshot{}, hashes: map[customize.Recipe]string{},
 		stored: map[string]bool{}, made: map[string]*propagationv1alpha1.PropagationRevision{},
 	}
@@ -82,7 +84,7 @@ func rollsOut(object cached.Object) bool {
 // observeRollout decides what the targets get in a rollout, and returns the means to render
 // that. If the object no longer has a rollout, it decides nothing and returns no means.
 func (r *Reconciler) observeRollout(ctx context.Context, object cached.Object, observed *decide.Observed) (*customize.Revisions, error) {
-	known := r.memories.of(client.ObjectKeyFromObject(object)).rollsOut()
+	known := r.memories.of(client.ObjectKeyFromObject(object)).rollsOut(object.GetUID())
 	if err := r.refresh(ctx, object, known); err != nil {
 		return nil, err
 	}
@@ -99,6 +101,10 @@ func (r *Reconciler) observeRollout(ctx context.Context, object cached.Object, o
 		return revisions, nil // there is nothing to begin with
 	}
 	in, err := r.rolloutInput(ctx, object, observed, revisions, known)
+	if errors.Is(err, revision.ErrTooLarge) {
+		observed.Resource.Problem = tooLarge()
+		return revisions, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +130,11 @@ func (r *Reconciler) followRollout(ctx context.Context, observed *decide.Observe
 			continue
 		}
 		if known.hasNothingFor(assigned.Cluster, assigned.Revision) {
-			renderings[assigned.Cluster] = decide.Held("the cluster had nothing before the rollout; it keeps what it has until the turn of stage " + assigned.Stage)
+			had := "the cluster had nothing before the rollout"
+			if observed.Work(assigned.Cluster) != nil {
+				had = "it is not known what the cluster had before the rollout"
+			}
+			renderings[assigned.Cluster] = decide.Held(had + "; it keeps what it has until the turn of stage " + assigned.Stage)
 			continue
 		}
 		if known.isUnsaved(observed.Work(assigned.Cluster), assigned.Revision) {
@@ -214,162 +224,6 @@ func (r *Reconciler) revisionsOf(object cached.Object, observed *decide.Observed
 	return revisions
 }
 
-// requestedRevision reads the resource and determines which revision the user requests. If
-// that is a new one, it is rendered. The Revision of what it returns is the name of the
-// revision.
-func (r *Reconciler) requestedRevision(ctx context.Context, object cached.Object, observed *decide.Observed, revisions *customize.Revisions, known *rolling) (decide.Resource, error) {
-	reference, key := object.GetSpec().Resource, client.ObjectKeyFromObject(object)
-	mapping, poll, problem := r.locate(reference, key)
-	if problem != nil {
-		return decide.Resource{Problem: problem}, nil
-	}
-	inputs, err := r.Customizer.RolloutInputs(ctx, observed)
-	if err != nil {
-		return decide.Resource{Problem: decide.ReadFailed(err.Error(), err)}, nil
-	}
-	last, remembered := r.memories.of(key).recall(observed.Generation, inputs)
-	if remembered && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, last.Resource.UID, last.Resource.Version) {
-		return last.Resource, nil
-	}
-	template := &unstructured.Unstructured{}
-	template.SetGroupVersionKind(mapping.GroupVersionKind)
-	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
-		return decide.Resource{Problem: decide.ReadProblem(reference, mapping, key.Namespace, err)}, nil
-	}
-	if problem := decide.ForbiddenObject(template); problem != nil {
-		return decide.Resource{Problem: problem}, nil
-	}
-	name, problem, err := r.nameRevision(ctx, object, observed, revisions, known, template)
-	if problem != nil || err != nil {
-		return decide.Resource{Problem: problem}, err
-	}
-	learned := customize.Recollection{Generation: observed.Generation, Inputs: inputs, Resource: decide.Resource{
-		UID: template.GetUID(), Version: template.GetResourceVersion(), Revision: name, ClaimedBy: decide.ClaimOf(template),
-	}}
-	r.memories.of(key).remember(learned)
-	learned.Resource.Poll = poll
-	return learned.Resource, nil
-}
-
-// nameRevision determines which revision a resource is. A revision that is known keeps its
-// name, even if this version of the controller would name it differently.
-func (r *Reconciler) nameRevision(ctx context.Context, object cached.Object, observed *decide.Observed, revisions *customize.Revisions, known *rolling, template *unstructured.Unstructured) (string, *decide.Problem, error) {
-	failed := func(err error) (string, *decide.Problem, error) {
-		return "", &decide.Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: err.Error(), Stalled: true, Poll: customize.RenderPoll}, nil
-	}
-	input, err := r.Customizer.InputOf(ctx, observed, template)
-	if err != nil {
-		return failed(err)
-	}
-	replicas, scales, err := r.Customizer.Replicas(template)
-	if err != nil {
-		return failed(err)
-	}
-	known.origin, known.replicas = input.Origin, nil
-	if scales {
-		known.replicas = &replicas
-	}
-	if name, err := r.sameInput(ctx, observed, revisions, input); name != "" || err != nil {
-		return name, nil, err
-	}
-	snapshot, err := r.Customizer.Snapshot(ctx, observed, input)
-	if err != nil {
-		return failed(err)
-	}
-	// They are kept even if they are not propagated now, because that may change.
-	if snapshot.Dependencies, err = dependency.Of(template, r.Interpreter); err != nil && ptr.Deref(observed.Spec.PropagateDeps, false) {
-		return failed(err)
-	}
-	if name := sameContent(observed, revisions, snapshot); name != "" {
-		return name, nil, nil
-	}
-	name, err := r.Customizer.HashOf(input, observed.Targeted)
-	if err != nil {
-		return failed(err)
-	}
-	made, err := newRevision(r.ownerOf(object), r.revisionNamespace(object), name, object.GetSpec().Resource, snapshot)
-	if errors.Is(err, revision.ErrTooLarge) {
-		return "", tooLarge(), nil
-	}
-	if err != nil {
-		return failed(err)
-	}
-	known.made[name] = made
-	revisions.Add(name, snapshot)
-	return name, nil, nil
-}
-
-func tooLarge() *decide.Problem {
-	return &decide.Problem{
-		Reason:  propagationv1alpha1.ReasonRevisionTooLarge,
-		Message: "spec.rollout: what the clusters get is larger than 1 MiB, compressed, so that it cannot be kept for a rollout; make the resource or the overriders smaller, or remove rollout",
-		Stalled: true,
-	}
-}
-
-// sameInput returns the revision for which the user has asked the same; empty if there is
-// none. Clusters that came or went since do not count.
-func (r *Reconciler) sameInput(ctx context.Context, observed *decide.Observed, revisions *customize.Revisions, input *revision.Input) (string, error) {
-	for _, name := range namedRevisions(observed.Status.Rollout) {
-		snapshot, err := revisions.Whole(ctx, name)
-		if errors.Is(err, revision.ErrNotTrusted) || client.IgnoreNotFound(err) == nil && err != nil {
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		if snapshot.Input == nil {
-			continue
-		}
-		counts := func(cluster string) bool {
-			_, had := snapshot.Clusters[cluster]
-			return had && observed.Targeted(cluster)
-		}
-		before, err := r.Customizer.HashOf(snapshot.Input, counts)
-		if err != nil {
-			continue // what cannot be read anymore is another one
-		}
-		now, err := r.Customizer.HashOf(input, counts)
-		if err == nil && now == before {
-			return name, nil
-		}
-	}
-	return "", nil
-}
-
-// sameContent returns the revision that was taken from the clusters before the first
-// rollout, if a snapshot has the same for all of them; empty if there is none.
-func sameContent(observed *decide.Observed, revisions *customize.Revisions, snapshot *revision.Snapshot) string {
-	for _, name := range namedRevisions(observed.Status.Rollout) {
-		adopted := revisions.Outlines[name]
-		if adopted == nil || !adopted.Adopted {
-			continue
-		}
-		// A cluster that came later has nothing to return to.
-		same := !slices.ContainsFunc(observed.Targets, func(target render.Target) bool {
-			return observed.Clusters[target.Cluster].Exists && (adopted.HashOn(target.Cluster) == "" || adopted.HashOn(target.Cluster) != snapshot.HashOn(target.Cluster))
-		})
-		if same {
-			return name
-		}
-	}
-	return ""
-}
-
-// namedRevisions are the revisions that a status names, without those of single clusters.
-func namedRevisions(status *propagationv1alpha1.RolloutStatus) []string {
-	if status == nil {
-		return nil
-	}
-	var names []string
-	for _, name := range []string{status.UpdateRevision, status.CurrentRevision, status.FailedRevision} {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // overlay returns what may change on a cluster without a new revision. The requested
 // revision is about the resource as it is now. A Work of any other revision keeps what it
 // was rendered from. own is the number of replicas that the spec has for the cluster; nil
@@ -421,10 +275,12 @@ func (r *Reconciler) recordRollout(ctx context.Context, object cached.Object, ob
 		}
 		r.tellRollout(object, observed.Rollout.Events)
 	}
-	known := r.memories.of(client.ObjectKeyFromObject(object)).rollsOut()
+	known := r.memories.of(client.ObjectKeyFromObject(object)).rollsOut(object.GetUID())
 	known.confirmed = make(map[string]string, len(observed.Rollout.Assignments))
 	for i := range observed.Rollout.Assignments {
-		if assigned := &observed.Rollout.Assignments[i]; observed.Clusters[assigned.Cluster].Exists {
+		assigned := &observed.Rollout.Assignments[i]
+		cluster := observed.Clusters[assigned.Cluster]
+		if _, held := observed.Holders[assigned.Cluster]; cluster.Exists && !cluster.Terminating && !held {
 			known.confirmed[assigned.Cluster] = assigned.Confirmed
 		}
 	}

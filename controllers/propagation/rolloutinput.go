@@ -57,7 +57,7 @@ func (r *Reconciler) rolloutInput(ctx context.Context, object cached.Object, obs
 	if err := works.adopt(object); err != nil {
 		return nil, err
 	}
-	before := observed.ConfirmedBefore()
+	before, refused := observed.ConfirmedBefore(), known.isRefused(observed)
 	maps.Copy(before, known.confirmed)
 	in.Clusters = make([]rollout.Cluster, 0, len(observed.Targets))
 	for _, target := range observed.Targets {
@@ -69,10 +69,22 @@ func (r *Reconciler) rolloutInput(ctx context.Context, object cached.Object, obs
 		if work := observed.Work(target.Cluster); work != nil {
 			assigned = works.nameOf(target.Cluster, work)
 		}
-		in.Clusters = append(in.Clusters, observed.MemberOf(target, labels, assigned, before[target.Cluster]))
+		member := observed.MemberOf(target, labels, assigned, before[target.Cluster])
+		member.Withheld = refused && assigned != works.turns[target.Cluster]
+		in.Clusters = append(in.Clusters, member)
 	}
 	in.Equivalent = works.isEquivalent(in.Clusters)
 	return in, nil
+}
+
+// isRefused reports whether the API server refuses to store a revision.
+func (k *rolling) isRefused(observed *decide.Observed) bool {
+	for name := range k.made {
+		if _, refused := observed.Setbacks[slotOf(name)]; refused {
+			return true
+		}
+	}
+	return false
 }
 
 // labelsFor returns the labels of a cluster if a stage selects by labels.
@@ -176,11 +188,11 @@ func (w *workRevisions) writtenTo(cluster string, work *workv1alpha1.Work) strin
 	if w.outline(named) == nil && !w.isKnown(named) {
 		named = ""
 	}
-	if named != "" && (render.IsEdited(work) || w.outline(named) == nil || w.hasContent(cluster, named, work)) {
-		return named
-	}
-	for _, name := range append(w.candidates(cluster), w.requested) {
-		if name != "" && w.hasContent(cluster, name, work) {
+	names := append([]string{named}, w.candidates(cluster)...)
+	// A revision that is the same for the cluster may have got another name since.
+	names = append(append(names, w.requested), slices.Sorted(maps.Keys(w.known.stored))...)
+	for _, name := range names {
+		if w.outline(name) != nil && w.hasContent(cluster, name, work) {
 			return name
 		}
 	}
@@ -193,15 +205,15 @@ func (w *workRevisions) isKnown(name string) bool {
 		slices.ContainsFunc(w.status.Turns, func(turn rollout.Turn) bool { return turn.Revision == name }))
 }
 
-// hasContent reports whether a Work holds what a cluster gets of a revision, with the
-// replicas and the origin that the Work has.
+// hasContent reports whether a cluster gets what was written to its Work of a revision, with
+// the replicas and the origin that the Work has.
 func (w *workRevisions) hasContent(cluster, name string, work *workv1alpha1.Work) bool {
 	overlay := customize.Overlay{Origin: &revision.Origin{UID: render.TemplateUID(work), Generation: render.TemplateGeneration(work)}}
 	if replicas, found := render.Replicas(work); found {
 		overlay.Replicas = &replicas
 	}
 	rendering := w.revisions.On(w.ctx, cluster, name, overlay)
-	return rendering.Reason == "" && rendering.Revision == render.Revision(work)
+	return rendering.Reason == "" && rendering.Revision == cmp.Or(work.Annotations[propagationv1alpha1.RevisionAnnotation], render.Revision(work))
 }
 
 // isEquivalent reports whether the requested revision is a new one, but the same for every
@@ -217,64 +229,6 @@ func (w *workRevisions) isEquivalent(clusters []rollout.Cluster) bool {
 	})
 }
 
-// adopt takes a revision from the Works that clusters have had since before the first
-// rollout, if they have it in common.
-func (w *workRevisions) adopt(object cached.Object) error {
-	if w.requested == "" || w.status != nil && (w.status.CurrentRevision == "" || w.outline(w.status.CurrentRevision) != nil) {
-		return nil
-	}
-	before := w.before()
-	if len(before) == 0 {
-		return nil
-	}
-	works, err := w.r.readWorks(w.ctx, before)
-	if err != nil {
-		return err
-	}
-	snapshot, err := w.r.Customizer.Adopt(works, w.outline(w.requested))
-	if err != nil {
-		return fmt.Errorf("taking a revision from the Works: %w", err)
-	}
-	if outline := w.outline(w.requested); outline != nil {
-		snapshot.Dependencies = outline.Dependencies
-	}
-	name, err := snapshot.Name()
-	if err != nil || w.status != nil && name != w.status.CurrentRevision {
-		return err
-	}
-	made, err := newRevision(w.observed.Owner, w.r.revisionNamespace(object), name, object.GetSpec().Resource, snapshot)
-	if err != nil {
-		return err
-	}
-	w.adopted, w.known.made[name] = name, made
-	w.revisions.Add(name, snapshot)
-	return nil
-}
-
-// before are, by cluster, the Works of all clusters, if they hold one revision, as far as
-// that can be seen, and that is another one than the requested one.
-func (w *workRevisions) before() map[string]*workv1alpha1.Work {
-	works, differ, first := map[string]*workv1alpha1.Work{}, false, (*workv1alpha1.Work)(nil)
-	for _, target := range w.observed.Targets {
-		work := w.observed.Work(target.Cluster)
-		if work == nil || work.DeletionTimestamp != nil || render.IsEdited(work) || render.OwnerOf(work).UID != w.observed.Owner.UID {
-			continue
-		}
-		if first == nil {
-			first = work
-		}
-		if !agrees(first, work) {
-			return nil
-		}
-		differ = differ || !w.hasContent(target.Cluster, w.requested, work)
-		works[target.Cluster] = work
-	}
-	if !differ {
-		return nil
-	}
-	return works
-}
-
 // isUnsaved reports whether a Work holds what its cluster had before the first rollout, and
 // that was not taken over because clusters had different versions.
 func (k *rolling) isUnsaved(work *workv1alpha1.Work, assigned string) bool {
@@ -287,30 +241,4 @@ func (k *rolling) isUnsaved(work *workv1alpha1.Work, assigned string) bool {
 func (k *rolling) hasNothingFor(cluster, name string) bool {
 	outline := k.outlines[name]
 	return outline != nil && outline.Adopted && outline.Clusters[cluster] == ""
-}
-
-// agrees reports whether two Works were rendered from the same version of a resource, as
-// far as that can be seen.
-func agrees(one, other *workv1alpha1.Work) bool {
-	if render.Revision(one) == render.Revision(other) {
-		return true
-	}
-	return render.TemplateUID(one) == render.TemplateUID(other) && render.TemplateGeneration(one) > 0 &&
-		render.TemplateGeneration(one) == render.TemplateGeneration(other)
-}
-
-// readWorks reads Works with their content.
-func (r *Reconciler) readWorks(ctx context.Context, compact map[string]*workv1alpha1.Work) (map[string]*workv1alpha1.Work, error) {
-	whole := make(map[string]*workv1alpha1.Work, len(compact))
-	for cluster, work := range compact {
-		read := &workv1alpha1.Work{}
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), read); err != nil {
-			return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
-		}
-		if read.ResourceVersion != work.ResourceVersion && read.Generation != work.Generation {
-			return nil, &lookAgainError{what: "reading Work " + work.Namespace + "/" + work.Name, err: errNewer}
-		}
-		whole[cluster] = read
-	}
-	return whole, nil
 }

@@ -23,6 +23,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -122,7 +123,8 @@ func (r *Reconciler) listStored(ctx context.Context, object cached.Object, known
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("PropagationRevisionList"))
 	uid := string(object.GetUID())
-	if err := r.Live.List(ctx, list, client.InNamespace(r.revisionNamespace(object)), client.MatchingLabels{propagationv1alpha1.OwnerUIDLabel: uid}); err != nil {
+	err := r.Live.List(ctx, list, client.InNamespace(r.revisionNamespace(object)), client.MatchingLabels{propagationv1alpha1.OwnerUIDLabel: uid})
+	if err != nil && !isUnserved(err) { // what is not served is not stored
 		return fmt.Errorf("listing the PropagationRevisions of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
 	}
 	clear(known.stored)
@@ -145,7 +147,11 @@ func (r *Reconciler) storeSnapshots(ctx context.Context, object cached.Object, o
 			delete(known.made, name)
 			continue
 		}
-		if err := r.storeSnapshot(ctx, object, known, name, made); saysLookAgain(err) || apierrors.IsNotFound(err) {
+		if setback, found := observed.Setbacks[slotOf(name)]; found && setback.Until.After(observed.Now) {
+			holdBack(observed, plan, name, setback.Err, setback.Until)
+			continue
+		}
+		if err := r.storeSnapshot(ctx, object, known, name, made); saysLookAgain(err) {
 			return err
 		} else if err != nil {
 			// It may be stored nevertheless. If it is not needed anymore then, it is deleted.
@@ -163,15 +169,20 @@ func (r *Reconciler) storeSnapshots(ctx context.Context, object cached.Object, o
 // slotOf identifies the write of a revision.
 func slotOf(revision string) string { return "revision " + revision }
 
-// refuse holds back what depends on a revision that cannot be stored: what clusters get of it,
-// and every turn, because its cluster could not return.
+// refuse records that a revision cannot be stored, and holds back what depends on it.
 func (r *Reconciler) refuse(ctx context.Context, observed *decide.Observed, plan *decide.Plan, name string, err error) {
 	reconcileErrors.WithLabelValues(r.Kind, propagationv1alpha1.ReasonWriteFailed).Inc()
 	until, news := r.memories.of(observed.Key()).failed(slotOf(name), name, err, observed.Now)
 	if news && ctx.Err() == nil {
 		ctrl.LoggerFrom(ctx).Error(legible.Error(err), "The Karmada API server refuses a write", keyRevision, name, keyReason, propagationv1alpha1.ReasonWriteFailed)
 	}
-	plan.HoldBack(slotOf(name), err, until.Sub(observed.Now), func(cluster string) bool {
+	holdBack(observed, plan, name, err, until)
+}
+
+// holdBack holds back what depends on a revision that is not stored: what clusters get of it,
+// and every turn, because its cluster could not return.
+func holdBack(observed *decide.Observed, plan *decide.Plan, name string, err error, until time.Time) {
+	plan.HoldBack(observed, slotOf(name), err, until.Sub(observed.Now), func(cluster string) bool {
 		assigned := observed.Rollout.Assigned[cluster]
 		return assigned != nil && (assigned.Revision == name || assigned.State == rollout.Updating || assigned.State == rollout.Returning)
 	})
@@ -261,21 +272,35 @@ type leftovers struct {
 // has reports whether there may be snapshots of an object. It reads them once per process. If
 // they cannot be read, there are none: objects without a rollout do not depend on the kind.
 func (l *leftovers) has(ctx context.Context, reader client.Reader, owner types.UID) bool {
+	if has, known := l.knows(owner); known {
+		return has
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("PropagationRevisionList"))
+	if err := reader.List(ctx, list); err != nil && !isUnserved(err) && !apierrors.IsForbidden(err) {
+		return false // the next object tries again
+	}
+	owners := make(map[string]bool, len(list.Items))
+	for i := range list.Items {
+		owners[list.Items[i].Labels[propagationv1alpha1.OwnerUIDLabel]] = true
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owners == nil {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("PropagationRevisionList"))
-		if err := reader.List(ctx, list); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			return false // the next object tries again
-		}
-		l.owners = make(map[string]bool, len(list.Items))
-		for i := range list.Items {
-			l.owners[list.Items[i].Labels[propagationv1alpha1.OwnerUIDLabel]] = true
-		}
+	if l.owners == nil { // otherwise, another object was faster
+		l.owners = owners
 	}
 	return l.owners[string(owner)]
 }
+
+// knows reports whether there may be snapshots of an object, and whether that is known.
+func (l *leftovers) knows(owner types.UID) (has, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owners[string(owner)], l.owners != nil
+}
+
+// isUnserved reports whether the API server does not serve a kind.
+func isUnserved(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // handled records that the snapshots of an object are deleted.
 func (l *leftovers) handled(owner types.UID) {
@@ -291,16 +316,15 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, o
 	if observed.KeepsRollout() {
 		return nil
 	}
-	if observed.Rollout == nil && object.GetStatus().Rollout == nil && r.memories.known(key).rolling == nil {
+	if observed.Rollout == nil && object.GetStatus().Rollout == nil && !r.memories.known(key).hasRolledOut(object.GetUID()) {
 		if !r.leftovers.has(ctx, r.Live, object.GetUID()) {
 			return nil
 		}
 	}
-	known := r.memories.of(key).rollsOut()
-	if !known.fresh {
-		if err := r.listStored(ctx, object, known); err != nil {
-			return err
-		}
+	known := r.memories.of(key).rollsOut(object.GetUID())
+	// The cache may be older than what the previous leader has recorded.
+	if err := r.refresh(ctx, object, known); err != nil {
+		return err
 	}
 	kept := keptRevisions(observed, recorded, known.outlines)
 	for _, name := range slices.Sorted(maps.Keys(known.stored)) {
@@ -320,5 +344,8 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, o
 		}
 	}
 	r.leftovers.handled(object.GetUID())
+	if observed.Rollout == nil && !rollsOut(object) {
+		r.memories.of(key).rolling = nil
+	}
 	return nil
 }

@@ -280,9 +280,10 @@ func (o *oracle) afterRound(w *world) {
 	}
 }
 
-// checkApply: a cluster does not begin to run an abandoned revision.
+// checkApply: a cluster does not begin to run an abandoned revision, unless nothing else can
+// be written to its Work.
 func (o *oracle) checkApply(c *simulated) {
-	if o.abandoned[c.work.revision] && c.work.confirmed != c.work.revision && !o.late[c.name] && c.targeted && !c.terminating {
+	if o.abandoned[c.work.revision] && c.work.confirmed != c.work.revision && !o.late[c.name] && c.targeted && !c.terminating && !c.withheld {
 		o.violated("return", "%s begins to run %s, which is abandoned", c.name, c.work.revision)
 	}
 }

@@ -129,7 +129,7 @@ func (w *world) behave() {
 	w.pick(0).targeted = true
 	for _, name := range w.names() {
 		c := w.clusters[name]
-		c.exists, c.ready, c.terminating, c.suspended, c.conflict, c.sick, c.refuses = true, true, false, false, false, false, false
+		c.exists, c.ready, c.terminating, c.suspended, c.conflict, c.sick, c.refuses, c.withheld = true, true, false, false, false, false, false, false
 	}
 	w.startProcess(0)
 }

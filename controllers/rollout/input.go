@@ -64,6 +64,9 @@ type Cluster struct {
 	Suspended bool
 	// Conflict: another owner holds the Work on the cluster.
 	Conflict bool
+	// Withheld: the Work does not hold the revision of the turn of the cluster, and that
+	// cannot be written now.
+	Withheld bool
 
 	// Assigned is the revision that the object's Work was last given; empty if there is
 	// no such Work. A Work that somebody has edited still counts as the revision that it

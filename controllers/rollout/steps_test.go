@@ -61,6 +61,7 @@ var actions = []action{
 	{10, (*world).wait},
 	{3, func(w *world, a, _ int) string { return toggle(w.pick(a), "is ready", &w.pick(a).ready) }},
 	{2, func(w *world, a, _ int) string { return toggle(w.pick(a), "is suspended", &w.pick(a).suspended) }},
+	{1, func(w *world, a, _ int) string { return toggle(w.pick(a), "is withheld", &w.pick(a).withheld) }},
 	{1, (*world).conflict},
 	{2, func(w *world, a, _ int) string { return toggle(w.pick(a), "is sick", &w.pick(a).sick) }},
 	{1, func(w *world, a, _ int) string { return toggle(w.pick(a), "refuses", &w.pick(a).refuses) }},

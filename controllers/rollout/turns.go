@@ -143,9 +143,22 @@ func (d *decision) observe(m *member) {
 	case !m.turn.isRunning():
 	case m.isStopped():
 		m.turn.stopped = d.stamp()
+	case m.Withheld:
+		d.postpone(m)
 	default:
 		d.observeDeadline(m)
 	}
+}
+
+// postpone lets no time count against a cluster that could not get what it should have. To
+// save writes, the clock of the turn starts again only every tenth of the deadline.
+func (d *decision) postpone(m *member) {
+	if left := d.remaining(m.turn.started, max(1, d.deadline()/10)); left > 0 {
+		d.lookAgain(left)
+		return
+	}
+	m.turn.started = d.stamp()
+	d.lookAgain(d.remaining(m.turn.started, max(1, d.deadline()/10)))
 }
 
 // observeHealth ends the turn of a healthy cluster after minReadySeconds. Until then,

@@ -137,6 +137,20 @@ func TestFailedAtTheDeadline(t *testing.T) {
 	s.is("failed clusters, in the end", s.overdue(), "")
 }
 
+// Rule 7: no time counts against a cluster that could not get what it should have.
+func TestWithheldClustersDoNotFail(t *testing.T) {
+	s := newScene(t, Strategy{}, "a")
+	s.each("a", func(c *simulated) { c.withheld = true })
+	s.requestBad("r2")
+	s.play(24 * time.Hour)
+	s.is("while it cannot be written", s.inTurn("r2")+", overdue "+s.overdue(), "a, overdue ")
+	s.each("a", func(c *simulated) { c.withheld = false })
+	s.play(539 * time.Second)
+	s.is("before the deadline", s.overdue(), "")
+	s.play(62 * time.Second)
+	s.is("at the deadline", s.overdue(), "a")
+}
+
 // Rule 7: more failures than are tolerated start nothing more.
 func TestTooManyFailures(t *testing.T) {
 	s := newScene(t, canaryThenRest(func(s *Strategy) { s.MaxConcurrency = number(1) }), "canary1", "canary2", "rest1")

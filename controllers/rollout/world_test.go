@@ -82,7 +82,9 @@ type simulated struct {
 	name, ring                           string
 	targeted, exists, ready, terminating bool
 	suspended, conflict, sick, refuses   bool
-	work                                 *work
+	// withheld: the API server refuses to give the Work another revision.
+	withheld bool
+	work     *work
 	// runs is what the member runs, and known what it has confirmed, without a Work.
 	runs, known string
 }
@@ -216,7 +218,10 @@ func (w *world) observe(p *process) *Input {
 	}
 	for _, name := range w.names() {
 		if c := w.clusters[name]; c.targeted {
-			in.Clusters = append(in.Clusters, c.observed())
+			seen := c.observed()
+			t := turnOf(w.status, name)
+			seen.Withheld = c.withheld && t != nil && seen.Assigned != t.Revision
+			in.Clusters = append(in.Clusters, seen)
 		}
 	}
 	return in
@@ -321,6 +326,9 @@ func (w *world) workWrites(in sight, decided *Decision) []write {
 		suspend := assigned.Suspend || seen.Suspended
 		if !c.exists || c.conflict || c.terminating || assigned.Revision == "" ||
 			c.work != nil && c.work.revision == assigned.Revision && c.work.isSuspended == suspend && !c.work.edited {
+			continue
+		}
+		if c.withheld && (c.work == nil || c.work.revision != assigned.Revision) {
 			continue
 		}
 		writes = append(writes, write{about: c.name, do: func() bool {
