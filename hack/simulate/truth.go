@@ -247,6 +247,14 @@ func (t *truth) want() {
 			}
 		}
 	}
+	for where, owners := range wanted {
+		for owner := range owners {
+			if _, ever := t.withdrawn[where]; ever && !t.wanted[where][owner] {
+				// A request to withdraw it may still be on its way.
+				t.withdrawn[where] = t.w.steps
+			}
+		}
+	}
 	t.wanted = wanted
 }
 
