@@ -144,6 +144,17 @@ type Overlay struct {
 func (r *Revisions) On(ctx context.Context, cluster, name string, overlay Overlay) *decide.Rendering {
 	r.mu.lock()
 	defer r.mu.unlock()
+	rendering, err := r.on(ctx, cluster, name, overlay)
+	if errors.Is(err, ErrAnotherRevision) {
+		rendering, err = r.on(ctx, cluster, name, overlay) // it is known by now
+	}
+	if err != nil {
+		return unreadable(name, err)
+	}
+	return rendering
+}
+
+func (r *Revisions) on(ctx context.Context, cluster, name string, overlay Overlay) (*decide.Rendering, error) {
 	outline, err := r.outline(ctx, name)
 	if err == nil {
 		_, known := outline.Clusters[cluster]
@@ -153,15 +164,15 @@ func (r *Revisions) On(ctx context.Context, cluster, name string, overlay Overla
 		}
 	}
 	if err != nil {
-		return unreadable(name, err)
+		return nil, err
 	}
 	variant, known := outline.Clusters[cluster]
 	rendering := outline.Renderings[variant]
 	switch {
 	case !known || rendering == nil:
-		return unreadable(name, fmt.Errorf("it has nothing for cluster %s", cluster))
+		return nil, fmt.Errorf("it has nothing for cluster %s", cluster)
 	case rendering.Reason != "":
-		return &decide.Rendering{Reason: rendering.Reason, Message: rendering.Message, Field: rendering.Field}
+		return &decide.Rendering{Reason: rendering.Reason, Message: rendering.Message, Field: rendering.Field}, nil
 	}
 	recipe := recipeOf(name, variant, rendering, overlay)
 	text := fmt.Sprint(recipe)
@@ -170,15 +181,15 @@ func (r *Revisions) On(ctx context.Context, cluster, name string, overlay Overla
 	if !known {
 		manifest, err := r.manifest(ctx, recipe)
 		if refusal, refused := errors.AsType[*replicasError](err); refused {
-			return &decide.Rendering{Reason: propagationv1alpha1.ReasonRenderFailed, Message: refusal.Error(), Field: "replicas"}
+			return &decide.Rendering{Reason: propagationv1alpha1.ReasonRenderFailed, Message: refusal.Error(), Field: "replicas"}, nil
 		}
 		if err != nil {
-			return unreadable(name, err)
+			return nil, err
 		}
 		hash = manifest.Revision
 		r.Hashes[recipe] = hash
 	}
-	return &decide.Rendering{Variant: text, Revision: hash, Overrides: rendering.Overrides, Resolution: rendering.Resolution}
+	return &decide.Rendering{Variant: text, Revision: hash, Overrides: rendering.Overrides, Resolution: rendering.Resolution}, nil
 }
 
 func recipeOf(name, variant string, rendering *revision.Rendering, overlay Overlay) Recipe {

@@ -179,6 +179,13 @@ func (p *Plan) HoldBack(observed *Observed, slot string, err error, wait time.Du
 		p.HeldBack = map[string]error{}
 	}
 	var left []Write
+	p.Removals = slices.DeleteFunc(p.Removals, func(removal Removal) bool {
+		if removal.Work.DeletionTimestamp != nil || !observed.Targeted(removal.Cluster) || !concerns(removal.Cluster) {
+			return false
+		}
+		p.HeldBack[removal.Cluster] = err // what would replace it is not written
+		return true
+	})
 	p.Writes = slices.DeleteFunc(p.Writes, func(write Write) bool {
 		if !concerns(write.Target.Cluster) {
 			return false
@@ -187,12 +194,8 @@ func (p *Plan) HoldBack(observed *Observed, slot string, err error, wait time.Du
 		left = append(left, write)
 		return true
 	})
-	p.Removals = slices.DeleteFunc(p.Removals, func(removal Removal) bool {
-		return removal.Work.DeletionTimestamp == nil &&
-			slices.ContainsFunc(left, func(write Write) bool { return write.Target.Cluster == removal.Cluster })
-	})
 	for i := range left {
-		planStanding(observed, p, left[i].Target, left[i].Live)
+		planKept(observed, p, left[i].Target, left[i].Live, !left[i].abandons())
 	}
 	p.refused = append(p.refused, slot)
 	p.wait(max(wait, time.Millisecond))

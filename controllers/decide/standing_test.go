@@ -25,6 +25,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
@@ -159,6 +160,41 @@ func TestRefusedTermsAreTold(t *testing.T) {
 			rows := NewStatus(scene(one, option, suspended, on("member1", isConfirmed)), refused).Clusters
 			if !strings.Contains(rows[0].Message, "denied by a webhook") {
 				t.Errorf("the row says %q", rows[0].Message)
+			}
+		})
+	}
+}
+
+// While what a cluster should get cannot be kept for a rollout, it gets what needs no content,
+// keeps what it has, and loses only what is being deleted already.
+func TestHoldBack(t *testing.T) {
+	held := func(options ...sceneOption) []string {
+		observed := scene(one, options...)
+		plan := NewPlan(observed)
+		plan.HoldBack(observed, "revision", errors.New("exceeded quota"), time.Second, func(string) bool { return true })
+		if plan.HeldBack["member1"] == nil {
+			t.Error("the row does not say that something is held back")
+		}
+		return steps(plan)
+	}
+	wait := "look again in 1s"
+	before := func(observed *Observed) {
+		work := liveWork(observed, "member1", "old", isConfirmed, isHealthy)
+		observed.Works[types.NamespacedName{Namespace: work.Namespace, Name: work.Name}] = work
+	}
+	for name, tc := range map[string]struct {
+		options []sceneOption
+		want    []string
+	}{
+		"an older revision":                {[]sceneOption{on("member1", isConfirmed, revision(older))}, []string{wait}},
+		"an older one, suspension begins":  {[]sceneOption{suspended, on("member1", isConfirmed, revision(older))}, []string{"set the terms on member1", wait}},
+		"no Work":                          {nil, []string{wait}},
+		"another object of that name":      {[]sceneOption{on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))}, []string{wait}},
+		"a resource that was named before": {[]sceneOption{before}, []string{wait}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, held(tc.options...)); diff != "" {
+				t.Errorf("the plan (-want +got):\n%s", diff)
 			}
 		})
 	}

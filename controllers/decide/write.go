@@ -127,6 +127,12 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 // planStanding decides what the Work of a cluster needs that gets no new content for now.
 // What it has stays, and what needs no content is still done.
 func planStanding(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work) {
+	planKept(observed, plan, target, work, true)
+}
+
+// planKept does the same. If nothing is to be asked for the Work, Karmada is not asked to
+// attempt it again.
+func planKept(observed *Observed, plan *Plan, target render.Target, work *workv1alpha1.Work, asks bool) {
 	switch {
 	case work == nil:
 		return
@@ -137,10 +143,7 @@ func planStanding(observed *Observed, plan *Plan, target render.Target, work *wo
 		return
 	}
 	another := observed.holdsAnother(work)
-	if another || observed.mayBeAbandoned(work, target) {
-		// What nobody names anymore is not resumed.
-		target.Suspend = target.Suspend || ptr.Deref(work.Spec.SuspendDispatching, false)
-	}
+	target.Suspend = target.Suspend || observed.staysSuspended(work, target)
 	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: confirmedRevision(work)}
 	proof, applied := EvidenceOf(work)
 	// A True is about what somebody else has written, or will be when that is undone.
@@ -149,7 +152,7 @@ func planStanding(observed *Observed, plan *Plan, target render.Target, work *wo
 	case deviatesInTerms(work, observed.Owner, target):
 		write.Reset = isUnproven(proof) || misleading
 		write.Terms, write.Why = true, TermsDiffer
-	case another:
+	case another || !asks:
 		// Nothing is asked for it.
 	case render.IsEdited(work):
 		// Only the content corrects it.
@@ -161,6 +164,17 @@ func planStanding(observed *Observed, plan *Plan, target render.Target, work *wo
 		plan.write(observed, write)
 	}
 	planWaits(observed, plan, target, work)
+}
+
+// staysSuspended reports whether a suspended Work must not be resumed, because nobody names or
+// assigns what it holds anymore.
+func (o *Observed) staysSuspended(work *workv1alpha1.Work, target render.Target) bool {
+	return ptr.Deref(work.Spec.SuspendDispatching, false) && (o.holdsAnother(work) || o.mayBeAbandoned(work, target))
+}
+
+// abandons reports whether a write replaces what its cluster has not confirmed.
+func (w *Write) abandons() bool {
+	return w.Live != nil && w.Rendering.Revision != render.Revision(w.Live) && confirmedRevision(w.Live) != render.Revision(w.Live)
 }
 
 func (w *Write) isNeeded() bool { return w.Reset || w.Update || w.Terms || w.Nudge || w.Superseded }

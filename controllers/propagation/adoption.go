@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,9 +31,15 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/customize"
+	"github.com/karmada-direct/karmada-direct/controllers/decide"
 	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
+	"github.com/karmada-direct/karmada-direct/controllers/revision"
 )
+
+// errNotAdopted means that what clusters have cannot become a revision.
+var errNotAdopted = errors.New("what the clusters have cannot be kept for a rollout")
 
 // adopt takes a revision from the Works that clusters have had since before the first
 // rollout, if they have it in common.
@@ -50,7 +57,7 @@ func (w *workRevisions) adopt(object cached.Object) error {
 	}
 	snapshot, err := w.r.Customizer.Adopt(works, w.outline(w.requested))
 	if err != nil {
-		return fmt.Errorf("taking a revision from the Works: %w", err)
+		return fmt.Errorf("%w: %w", errNotAdopted, err)
 	}
 	if snapshot.Dependencies, err = w.dependenciesOf(works); err != nil {
 		return err
@@ -65,6 +72,18 @@ func (w *workRevisions) adopt(object cached.Object) error {
 	}
 	w.adopted, w.known.made[name] = name, made
 	w.revisions.Add(name, snapshot)
+	return nil
+}
+
+// adoptionProblem explains why what clusters have cannot become a revision; nil for other
+// errors.
+func adoptionProblem(err error) *decide.Problem {
+	switch {
+	case errors.Is(err, revision.ErrTooLarge):
+		return tooLarge()
+	case errors.Is(err, errNotAdopted):
+		return &decide.Problem{Reason: propagationv1alpha1.ReasonRenderFailed, Message: "spec.rollout: " + err.Error(), Stalled: true, Poll: customize.RenderPoll}
+	}
 	return nil
 }
 
@@ -93,11 +112,11 @@ func (w *workRevisions) dependenciesOf(works map[string]*workv1alpha1.Work) ([]c
 		seen[render.Revision(compact)] = true
 		object, _, err := render.Held(works[cluster])
 		if err != nil {
-			return nil, fmt.Errorf("taking a revision from the Works: %w", err)
+			return nil, fmt.Errorf("%w: %w", errNotAdopted, err)
 		}
 		found, err := dependency.Of(object, w.r.Interpreter)
 		if err != nil && ptr.Deref(w.observed.Spec.PropagateDeps, false) {
-			return nil, fmt.Errorf("taking a revision from the Works: %w", err)
+			return nil, fmt.Errorf("%w: %w", errNotAdopted, err)
 		}
 		for _, dependent := range found {
 			if !slices.ContainsFunc(all, func(one configv1alpha1.DependentObjectReference) bool {

@@ -17,12 +17,15 @@ limitations under the License.
 package propagation
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -216,4 +219,38 @@ func TestAdoptionRepairsEditedWorks(t *testing.T) {
 	s.changes(needsApproval)
 	s.goesOn()
 	s.images("nginx:2", "nginx:1")
+}
+
+// If it cannot be found what clusters need of what they have, the status says so.
+func TestAdoptionReportsDependenciesThatCannotBeFound(t *testing.T) {
+	s := newAdoption(t)
+	deployment := &appsv1.Deployment{}
+	if err := s.server.Get(t.Context(), web, deployment); err != nil {
+		t.Fatal(err)
+	}
+	for i := range propagationv1alpha1.MaxDependencies + 1 {
+		name := fmt.Sprintf("c%d", i)
+		deployment.Spec.Template.Spec.Volumes = append(deployment.Spec.Template.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
+		}})
+	}
+	deployment.Generation++
+	if err := s.server.Update(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	s.goesOn()
+	s.mounts("one") // replaces all volumes
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		needsApproval(object)
+		object.Spec.PropagateDeps = ptr.To(true)
+	})
+	for range 3 {
+		_ = s.reconcile(t)
+		s.clock.SetTime(s.clock.Now().Add(10 * time.Second))
+	}
+	object := s.propagation(t)
+	ready := meta.FindStatusCondition(object.Status.Conditions, propagationv1alpha1.ConditionReady)
+	if *object.Status.ObservedGeneration != object.Generation || ready.Reason != propagationv1alpha1.ReasonRenderFailed {
+		t.Errorf("nothing is reported: %+v", object.Status.Conditions)
+	}
 }

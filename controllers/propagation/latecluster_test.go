@@ -220,3 +220,83 @@ func TestLateClustersDoNotChangeEachOther(t *testing.T) {
 		t.Errorf("new labels start no rollout, but changed member4: %s", raw)
 	}
 }
+
+// A cluster that joined late, with overriders of its own, gets what is made for its new labels
+// when it is scaled, and its row does not say for a moment that this cannot be read.
+func TestLateClusterWithNewLabels(t *testing.T) {
+	s := newStage(t, nil)
+	policy := &policyv1alpha1.ClusterOverridePolicy{ObjectMeta: metav1.ObjectMeta{Name: "zone", UID: "policy"}, Spec: policyv1alpha1.OverrideSpec{
+		OverrideRules: []policyv1alpha1.RuleWithCluster{{
+			TargetCluster: &policyv1alpha1.ClusterAffinity{LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"zone": "b"}}},
+			Overriders:    *patch(policyv1alpha1.OverriderOpAdd, "/metadata/labels", `{"zone":"b"}`),
+		}},
+	}}
+	if err := s.server.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	s.goesOn()
+	s.joinsThird(patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"three"}`))
+	s.relabel(t, "member3", map[string]string{"zone": "b"})
+	s.scale()
+	for range 5 {
+		_ = s.reconcile(t)
+		if row := s.rowOf(t, "member3"); row.Reason == propagationv1alpha1.ReasonRevisionUnreadable {
+			t.Fatalf("the row: %s", described(row))
+		}
+		s.clock.SetTime(s.clock.Now().Add(time.Second))
+	}
+	if raw := string(s.workOn(t, "member3").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"zone":"b"`) || !strings.Contains(raw, `"replicas":5`) {
+		t.Errorf("member3 has %s", raw)
+	}
+}
+
+// A cluster that is not registered starts no rollout, whether or not the process restarts.
+func TestUnregisteredClusterStartsNoRollout(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(needsApproval)
+	s.changesTo("nginx:2")
+	s.goesOn()
+	s.changesTo("nginx:1")
+	s.goesOn()
+	before := s.rollout()
+	if before.Phase != propagationv1alpha1.RolloutPhaseCompleted {
+		t.Fatalf("phase %s", before.Phase)
+	}
+	if err := s.server.Delete(t.Context(), memberCluster("member2")); err != nil {
+		t.Fatal(err)
+	}
+	s.restarts()
+	s.scale()
+	s.settle(t)
+	if now := s.rollout(); now.UpdateRevision != before.UpdateRevision || now.Phase != before.Phase {
+		t.Errorf("%s %s became %s %s", before.Phase, before.UpdateRevision, now.Phase, now.UpdateRevision)
+	}
+}
+
+// What a user changes for a cluster while it is not registered reaches it when it returns.
+func TestOverridersOfAnUnregisteredCluster(t *testing.T) {
+	s := newAdoption(t)
+	s.changes(needsApproval)
+	s.changesTo("nginx:2")
+	s.goesOn()
+	s.changesTo("nginx:1")
+	s.goesOn()
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) { object.Spec.Rollout.Stages[0].Approval = "" })
+	s.KeepTemplateStatus = true
+	reads := 0
+	watched(t, s.bench, &reads) // so that what is remembered counts
+	if err := s.server.Delete(t.Context(), memberCluster("member2")); err != nil {
+		t.Fatal(err)
+	}
+	s.changes(func(object *propagationv1alpha1.DirectPropagation) {
+		object.Spec.Clusters[1].Overriders = patch(policyv1alpha1.OverriderOpAdd, "/metadata/annotations", `{"site":"two"}`)
+	})
+	s.settle(t)
+	if err := s.server.Create(t.Context(), memberCluster("member2")); err != nil {
+		t.Fatal(err)
+	}
+	s.goesOn()
+	if raw := string(s.workOn(t, "member2").Spec.Workload.Manifests[0].Raw); !strings.Contains(raw, `"site":"two"`) {
+		t.Errorf("the overriders are ignored; phase %s; row %s", s.rollout().Phase, described(s.rowOf(t, "member2")))
+	}
+}

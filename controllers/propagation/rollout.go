@@ -101,8 +101,8 @@ func (r *Reconciler) observeRollout(ctx context.Context, object cached.Object, o
 		return revisions, nil // there is nothing to begin with
 	}
 	in, err := r.rolloutInput(ctx, object, observed, revisions, known)
-	if errors.Is(err, revision.ErrTooLarge) {
-		observed.Resource.Problem = tooLarge()
+	if problem := adoptionProblem(err); problem != nil {
+		observed.Resource.Problem = problem
 		return revisions, nil
 	}
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Reconciler) followRollout(ctx context.Context, observed *decide.Observe
 		}
 		if known.hasNothingFor(assigned.Cluster, assigned.Revision) {
 			had := "the cluster had nothing before the rollout"
-			if observed.Work(assigned.Cluster) != nil {
+			if work := observed.Work(assigned.Cluster); work != nil && !known.stored[work.Annotations[propagationv1alpha1.RolloutRevisionAnnotation]] {
 				had = "it is not known what the cluster had before the rollout"
 			}
 			renderings[assigned.Cluster] = decide.Held(had + "; it keeps what it has until the turn of stage " + assigned.Stage)

@@ -212,8 +212,17 @@ func (w *workRevisions) hasContent(cluster, name string, work *workv1alpha1.Work
 	if replicas, found := render.Replicas(work); found {
 		overlay.Replicas = &replicas
 	}
-	rendering := w.revisions.On(w.ctx, cluster, name, overlay)
-	return rendering.Reason == "" && rendering.Revision == cmp.Or(work.Annotations[propagationv1alpha1.RevisionAnnotation], render.Revision(work))
+	overlays := []customize.Overlay{overlay}
+	if render.IsEdited(work) {
+		// These may be what somebody has edited.
+		overlay.Replicas = cmp.Or(w.own[cluster], w.known.replicas)
+		overlays = append(overlays, overlay, customize.Overlay{Origin: &w.known.origin, Replicas: overlay.Replicas})
+	}
+	wrote := cmp.Or(work.Annotations[propagationv1alpha1.RevisionAnnotation], render.Revision(work))
+	return slices.ContainsFunc(overlays, func(overlay customize.Overlay) bool {
+		rendering := w.revisions.On(w.ctx, cluster, name, overlay)
+		return rendering.Reason == "" && rendering.Revision == wrote
+	})
 }
 
 // isEquivalent reports whether the requested revision is a new one, but the same for every

@@ -368,3 +368,48 @@ func TestAbandonedRevisionIsNotResumed(t *testing.T) {
 		t.Errorf("the abandoned revision is applied: %s", described(s.rowOf(t, "member1")))
 	}
 }
+
+// While the next revision cannot be stored, nobody asks for another attempt at the abandoned one.
+func TestRefusedRevisionDoesNotRetryTheAbandonedOne(t *testing.T) {
+	s := newStage(t, nil)
+	s.changeImage(t, "nginx:bad")
+	s.settle(t)
+	work := s.workOn(t, "member1")
+	refused := metav1.NewTime(s.clock.Now().Add(-time.Minute))
+	work.Status.Conditions = []metav1.Condition{
+		{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionTrue, Reason: "Dispatching", LastTransitionTime: refused},
+		{Type: workv1alpha1.WorkApplied, Status: metav1.ConditionFalse, Reason: "AppliedFailed", Message: "no", LastTransitionTime: refused},
+	}
+	if err := s.server.Status().Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	s.refusesRevisions(errQuota)
+	s.changeImage(t, "nginx:2") // clears s.writes
+	for range 3 {
+		_ = s.reconcile(t)
+		s.clock.SetTime(s.clock.Now().Add(time.Second))
+	}
+	for _, write := range s.writes {
+		if strings.Contains(write, " Work karmada-es-member1/") {
+			t.Errorf("%s: Karmada attempts nginx:bad again", write)
+		}
+	}
+}
+
+// A cluster keeps what it has, also if its revision has got another name and somebody has
+// edited the number of replicas.
+func TestClusterScaledByHandKeepsARenamedRevision(t *testing.T) {
+	s := newRenamed(t)
+	work := s.workOn(t, "member1")
+	raw := string(work.Spec.Workload.Manifests[0].Raw)
+	edited := strings.ReplaceAll(raw, `"replicas":1`, `"replicas":7`)
+	if edited == raw {
+		t.Fatal("nothing edited")
+	}
+	work.Spec.Workload.Manifests[0].Raw = []byte(edited)
+	if err := s.server.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	s.settle(t)
+	s.images("nginx:2", "nginx:1")
+}

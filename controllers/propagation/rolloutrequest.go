@@ -19,6 +19,7 @@ package propagation
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +47,7 @@ func (r *Reconciler) requestedRevision(ctx context.Context, object cached.Object
 	if err != nil {
 		return decide.Resource{Problem: decide.ReadFailed(err.Error(), err)}, nil
 	}
+	inputs += fmt.Sprint(unregistered(observed)) // they are compared when they return
 	last, remembered := r.memories.of(key).recall(observed.Generation, inputs)
 	if remembered && known.hasSomethingForAll(observed, last.Resource.Revision) && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, last.Resource.UID, last.Resource.Version) {
 		return last.Resource, nil
@@ -176,7 +178,7 @@ func sameContent(observed *decide.Observed, revisions *customize.Revisions, snap
 		if adopted == nil || !adopted.Adopted {
 			continue
 		}
-		if isSameOnAll(observed, adopted, snapshot) {
+		if isSameOnAll(observed, adopted, snapshot, name == observed.Status.Rollout.UpdateRevision) {
 			return name
 		}
 	}
@@ -184,14 +186,15 @@ func sameContent(observed *decide.Observed, revisions *customize.Revisions, snap
 }
 
 // isSameOnAll reports whether all targets had what a snapshot has for them. A cluster that
-// came later had nothing, and one that is not registered cannot be compared.
-func isSameOnAll(observed *decide.Observed, adopted, snapshot *revision.Snapshot) bool {
+// came later had nothing. One that is not registered cannot be compared: it does not matter
+// if the adopted revision is requested already.
+func isSameOnAll(observed *decide.Observed, adopted, snapshot *revision.Snapshot, requested bool) bool {
 	compared := false
 	for i := range observed.Targets {
 		cluster := observed.Targets[i].Cluster
 		had := adopted.HashOn(cluster)
 		if !observed.Clusters[cluster].Exists {
-			if had != "" {
+			if had != "" && !requested {
 				return false
 			}
 			continue
@@ -202,6 +205,16 @@ func isSameOnAll(observed *decide.Observed, adopted, snapshot *revision.Snapshot
 		compared = true
 	}
 	return compared
+}
+
+// unregistered are the targets that are not registered.
+func unregistered(observed *decide.Observed) (names []string) {
+	for i := range observed.Targets {
+		if name := observed.Targets[i].Cluster; !observed.Clusters[name].Exists {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // hasSomethingForAll reports whether a revision has something for all targets. One that was

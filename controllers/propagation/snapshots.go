@@ -313,7 +313,7 @@ func (l *leftovers) handled(owner types.UID) {
 // object has no rollout. recorded is the status that the API server has.
 func (r *Reconciler) pruneSnapshots(ctx context.Context, object cached.Object, observed *decide.Observed, recorded *propagationv1alpha1.RolloutStatus) error {
 	key := client.ObjectKeyFromObject(object)
-	if observed.KeepsRollout() {
+	if observed.KeepsRollout() || observed.Owner.Follows() {
 		return nil
 	}
 	if observed.Rollout == nil && object.GetStatus().Rollout == nil && !r.memories.known(key).hasRolledOut(object.GetUID()) {

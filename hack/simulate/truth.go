@@ -67,8 +67,8 @@ type truth struct {
 	works, ended map[types.NamespacedName]*holding
 	// sent is, by Work, which revision it held.
 	sent map[types.NamespacedName][]sight
-	// withdrawn is the step at which somebody last stopped wanting something, renewed
-	// that at which a resource was created again.
+	// withdrawn is the step at which somebody last stopped wanting something, or wanted it
+	// again, renewed that at which a resource was created again.
 	withdrawn map[place]int
 	renewed   map[karmada.Key]int
 	// left is the step at which some object last stopped naming or selecting a member.
