@@ -232,12 +232,12 @@ func (t *truth) isSettled(where place) bool {
 }
 
 // isRenewedLate reports whether a Work has been given the content of a resource that was
-// replaced long ago: a rollout may bring it later.
+// replaced long ago: a rollout, or what kept the controller from writing it, may bring that
+// later.
 func (t *truth) isRenewedLate(held *holding) bool {
 	_, replaced := t.renewed[held.where.key]
 	supersedes, _ := render.Supersedes(held.work)
-	object := t.desired.objects[ownerOf(held.work)]
-	return replaced && supersedes && object != nil && object.GetStatus().Rollout != nil
+	return replaced && supersedes
 }
 
 // saysNow reports whether an object asks for preserving now.

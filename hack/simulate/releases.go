@@ -288,6 +288,10 @@ func (t *truth) mayGetRevision(object cached.Object, status *propagationv1alpha1
 	for i := range object.GetStatus().Clusters {
 		if row := &object.GetStatus().Clusters[i]; row.Name == cluster && row.Rollout != nil {
 			allowed = append(allowed, row.Rollout.ConfirmedRevision)
+			if before.revision == "" {
+				// A webhook had removed the name of what the Work was given, and is gone.
+				allowed = append(allowed, row.Rollout.AssignedRevision)
+			}
 		}
 	}
 	return slices.Contains(allowed, now.revision)
