@@ -68,6 +68,9 @@ func TestEveryReason(t *testing.T) {
 		{"differences", (*reasons).differences},
 		{"others", (*reasons).others},
 		{"writes that fail", (*reasons).writesThatFail},
+		{"a rollout", (*reasons).rollingOut},
+		{"a rollout that fails", (*reasons).rollingBack},
+		{"a rollout that loses its state", (*reasons).losing},
 		{"no controller applies", (*reasons).nobodyApplies},
 		{"clusters that leave", (*reasons).leaving},
 		{"unreachable clusters", (*reasons).gone},
@@ -115,7 +118,7 @@ func (r *reasons) tellsSince(since time.Time, name, reason, by string) {
 }
 
 // sayingOf finds a reason in an object. It prefers a row to Ready, which repeats the
-// worst row.
+// worst row, and Ready to the rollout.
 func sayingOf(object *DirectPropagation, reason string) (where, message string) {
 	for _, row := range object.Status.Clusters {
 		if row.Reason == reason {
@@ -125,6 +128,9 @@ func sayingOf(object *DirectPropagation, reason string) (where, message string) 
 	if ready := testbed.ConditionOf(object, propagationv1alpha1.ConditionReady); ready.Reason == reason {
 		return fmt.Sprintf("Ready %s", ready.Status), ready.Message
 	}
+	if rollout := object.Status.Rollout; rollout != nil && rollout.Reason == reason {
+		return "status.rollout", rollout.Progress
+	}
 	return "", ""
 }
 
@@ -132,6 +138,8 @@ var (
 	hexRevision     = regexp.MustCompile(`\b[0-9a-f]{16}\b`)
 	loopbackAddress = regexp.MustCompile(`(127\.0\.0\.1|localhost):[0-9]+`)
 	randomGroup     = regexp.MustCompile(`faults-[a-z0-9]{5}\.example\.org`)
+	randomUID       = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	anyTime         = regexp.MustCompile(`\b[0-9-]{10}T[0-9:]{8}Z`)
 )
 
 // neutral replaces what differs between runs.
@@ -139,6 +147,8 @@ func (ns *Namespace) neutral(message string) string {
 	message = strings.ReplaceAll(message, ns.Name, "shop")
 	message = hexRevision.ReplaceAllString(message, "‹revision›")
 	message = randomGroup.ReplaceAllString(message, "example.org")
+	message = randomUID.ReplaceAllString(message, "‹UID›")
+	message = anyTime.ReplaceAllString(message, "‹time›")
 	return loopbackAddress.ReplaceAllString(message, "‹address›")
 }
 
