@@ -191,8 +191,11 @@ func (t *truth) released(object cached.Object, work *workv1alpha1.Work, manifest
 	now.origin = manifest.GetAnnotations()[workv1alpha2.ResourceTemplateGenerationAnnotationKey]
 	now.replicas, _, _ = unstructured.NestedInt64(manifest.Object, "spec", "replicas")
 	before = t.releases.had[nameOf(work)]
-	if before.owner != now.owner || before.key != now.key {
+	switch {
+	case before.key != now.key:
 		before = release{}
+	case before.owner != now.owner: // it was free to be taken as it is
+		before = release{content: before.content}
 	}
 	t.releases.had[nameOf(work)] = now
 	return before, now

@@ -148,7 +148,9 @@ func (u *users) bindTo(ctx context.Context, object *unstructured.Unstructured, c
 	if err != nil {
 		return what, err
 	}
-	return what, u.w.plane.Create(ctx, karmada.NewBinding(object, policyID, clusters...)) //nolint:wrapcheck // act wraps it
+	u.count++
+	id := fmt.Sprintf("22222222-0000-4000-8000-%012d", u.count)                     // each binding has its own
+	return what, u.w.plane.Create(ctx, karmada.NewBinding(object, id, clusters...)) //nolint:wrapcheck // act wraps it
 }
 
 // unbind has the policy let go, with its binding or before it.
