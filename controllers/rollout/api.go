@@ -67,7 +67,7 @@ func StatusOf(recorded *propagationv1alpha1.RolloutStatus) *Status {
 	for i := range recorded.Turns {
 		t := &recorded.Turns[i]
 		status.Turns = append(status.Turns, Turn{
-			Revision: t.Revision, Kind: t.Kind, StartedAt: t.StartedAt, HealthySince: t.HealthySince.DeepCopy(), StoppedAt: t.StoppedAt.DeepCopy(),
+			Revision: t.Revision, Kind: t.Kind, StartedAt: t.StartedAt, HealthySince: t.HealthySince.DeepCopy(), StoppedAt: t.StoppedAt.DeepCopy(), WithheldSince: t.WithheldSince.DeepCopy(),
 			Failed: ptr.Deref(t.Failed, false), ClusterNames: slices.Clone(t.ClusterNames),
 		})
 	}
@@ -102,7 +102,7 @@ func (s *Status) API() *propagationv1alpha1.RolloutStatus {
 	for i := range s.Turns {
 		t := &s.Turns[i]
 		status.Turns = append(status.Turns, propagationv1alpha1.RolloutTurn{
-			Revision: t.Revision, Kind: t.Kind, StartedAt: t.StartedAt, HealthySince: t.HealthySince.DeepCopy(), StoppedAt: t.StoppedAt.DeepCopy(),
+			Revision: t.Revision, Kind: t.Kind, StartedAt: t.StartedAt, HealthySince: t.HealthySince.DeepCopy(), StoppedAt: t.StoppedAt.DeepCopy(), WithheldSince: t.WithheldSince.DeepCopy(),
 			Failed: ifTrue(t.Failed), ClusterNames: slices.Clone(t.ClusterNames),
 		})
 	}

@@ -158,12 +158,16 @@ func (o *oracle) checkDeadlines(w *world, seen sight, prev, next *Status) {
 		if t == nil || had == nil || had.Failed || had.Revision != t.Revision || had.StoppedAt != nil {
 			continue
 		}
-		over := seen.Now.Sub(had.StartedAt.Time) >= deadline
+		counted := seen.Now
+		if had.WithheldSince != nil {
+			counted = had.WithheldSince.Time
+		}
+		over := counted.Sub(had.StartedAt.Time) >= deadline
 		runs := c.Assigned == t.Revision && c.Confirmed == t.Revision && c.Applied && c.Ready && c.Health == "Healthy"
-		if t.Failed && (!over || seen.Watched < time.Minute) {
+		if t.Failed && (!over || seen.Watched < time.Minute || c.Withheld) {
 			o.violated("deadline", "%s has failed after %v, watched for %v", c.Name, seen.Now.Sub(had.StartedAt.Time), seen.Watched)
 		}
-		if !t.Failed && t.StoppedAt == nil && over && seen.Watched >= time.Minute && !runs && had.StartedAt.Equal(&t.StartedAt) {
+		if !t.Failed && t.StoppedAt == nil && !c.Withheld && over && seen.Watched >= time.Minute && !runs && had.StartedAt.Equal(&t.StartedAt) {
 			o.violated("deadline", "%s has not failed after %v", c.Name, seen.Now.Sub(had.StartedAt.Time))
 		}
 		if !w.skewed && t.StartedAt.Before(&had.StartedAt) {

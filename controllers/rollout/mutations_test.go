@@ -120,6 +120,11 @@ var mutations = []mutation{
 	{name: "a process fails clusters that it has just begun to watch", invariant: "deadline", input: func(in *Input) { in.Watched = time.Hour }},
 	{name: "clusters fail too early", invariant: "deadline", input: func(in *Input) { in.Strategy.ProgressDeadlineSeconds = ptr.To[int32](70) }},
 	{name: "clusters never fail", invariant: "deadline", input: func(in *Input) { in.Strategy.ProgressDeadlineSeconds = ptr.To[int32](100_000) }},
+	{name: "time counts against a cluster that is withheld", invariant: "deadline", input: func(in *Input) {
+		for i := range in.Clusters {
+			in.Clusters[i].Withheld = false
+		}
+	}},
 	{name: "a process restarts the clocks", invariant: "deadline", output: func(in *Input, decided *Decision) {
 		if decided.Status != nil && in.Watched < 10*time.Second {
 			for i := range decided.Status.Turns {

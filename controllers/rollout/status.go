@@ -110,6 +110,8 @@ type Turn struct {
 	// StoppedAt is since when the clusters have been suspended, held by another owner,
 	// unregistered or terminating. The clock of the turn stands still.
 	StoppedAt *metav1.Time
+	// WithheldSince is since when the API server refuses to store the revision.
+	WithheldSince *metav1.Time
 	// Failed: the turn was not over at its deadline.
 	Failed       bool
 	ClusterNames []string

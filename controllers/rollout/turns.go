@@ -36,10 +36,10 @@ const watchTime = 60 * time.Second
 // turn is the turn of one cluster. Times are Unix times; 0 means never. The zero value is
 // no turn.
 type turn struct {
-	revision                  string
-	kind                      TurnKind
-	started, healthy, stopped int64
-	failed                    bool
+	revision                            string
+	kind                                TurnKind
+	started, healthy, stopped, withheld int64
+	failed                              bool
 }
 
 func (t *turn) exists() bool { return t.started != 0 }
@@ -56,7 +56,7 @@ func (d *decision) takeTurns() {
 		for _, name := range group.ClusterNames {
 			turns[name] = turn{
 				revision: group.Revision, kind: group.Kind, failed: group.Failed,
-				started: group.StartedAt.Unix(), healthy: unix(group.HealthySince), stopped: unix(group.StoppedAt),
+				started: group.StartedAt.Unix(), healthy: unix(group.HealthySince), stopped: unix(group.StoppedAt), withheld: unix(group.WithheldSince),
 			}
 		}
 	}
@@ -66,6 +66,7 @@ func (d *decision) takeTurns() {
 		m.turn.started = min(m.turn.started, d.stamp())
 		m.turn.healthy = min(m.turn.healthy, d.stamp())
 		m.turn.stopped = min(m.turn.stopped, d.stamp())
+		m.turn.withheld = min(m.turn.withheld, d.stamp())
 	}
 }
 
@@ -81,7 +82,7 @@ func grouped(members []member) []Turn {
 	for t, clusters := range names {
 		turns = append(turns, Turn{
 			Revision: t.revision, Kind: t.kind, Failed: t.failed, ClusterNames: clusters,
-			StartedAt: metav1.Unix(t.started, 0), HealthySince: timeOf(t.healthy), StoppedAt: timeOf(t.stopped),
+			StartedAt: metav1.Unix(t.started, 0), HealthySince: timeOf(t.healthy), StoppedAt: timeOf(t.stopped), WithheldSince: timeOf(t.withheld),
 		})
 	}
 	slices.SortFunc(turns, func(a, b Turn) int {
@@ -142,23 +143,23 @@ func (d *decision) observe(m *member) {
 	switch {
 	case !m.turn.isRunning():
 	case m.isStopped():
+		d.goOn(m)
 		m.turn.stopped = d.stamp()
-	case m.Withheld:
-		d.postpone(m)
-	default:
+	case !m.Withheld:
+		d.goOn(m)
 		d.observeDeadline(m)
+	case m.turn.withheld == 0:
+		m.turn.withheld = d.stamp()
 	}
 }
 
-// postpone lets no time count against a cluster that could not get what it should have. To
-// save writes, the clock of the turn starts again only every tenth of the deadline.
-func (d *decision) postpone(m *member) {
-	if left := d.remaining(m.turn.started, max(1, d.deadline()/10)); left > 0 {
-		d.lookAgain(left)
-		return
+// goOn lets the clock of a turn go on that stood still because the cluster could not get
+// what it should have.
+func (d *decision) goOn(m *member) {
+	if m.turn.withheld != 0 {
+		m.turn.started += d.stamp() - m.turn.withheld
+		m.turn.withheld = 0
 	}
-	m.turn.started = d.stamp()
-	d.lookAgain(d.remaining(m.turn.started, max(1, d.deadline()/10)))
 }
 
 // observeHealth ends the turn of a healthy cluster after minReadySeconds. Until then,

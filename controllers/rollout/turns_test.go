@@ -144,6 +144,11 @@ func TestWithheldClustersDoNotFail(t *testing.T) {
 	s.requestBad("r2")
 	s.play(24 * time.Hour)
 	s.is("while it cannot be written", s.inTurn("r2")+", overdue "+s.overdue(), "a, overdue ")
+	recorded := s.status
+	s.play(24 * time.Hour)
+	if !same(recorded, s.status) {
+		t.Errorf("the status changes although nothing does:\n%+v\n%+v", recorded, s.status)
+	}
 	s.each("a", func(c *simulated) { c.withheld = false })
 	s.play(539 * time.Second)
 	s.is("before the deadline", s.overdue(), "")

@@ -203,7 +203,9 @@ const (
 	// HealthFloorAnnotation is set on a Work whose content changed although the
 	// generation of its template did not. It identifies the cluster's report on
 	// the previous content: "generation 3", which the reported generation must
-	// exceed, or "report " and a hash, from which the report must differ.
+	// exceed, or "report " and a hash, from which the report must differ. If the
+	// generation of the template did change, "passed 3" only counts: the previous
+	// content has at most this generation in the cluster.
 	HealthFloorAnnotation = GroupName + "/health-floor"
 
 	// RetryAnnotation on an object requests an immediate new attempt for each of

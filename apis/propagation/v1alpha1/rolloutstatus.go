@@ -253,7 +253,7 @@ type RolloutTurn struct {
 	// +optional
 	Kind RolloutTurnKind `json:"kind,omitempty"`
 
-	// startedAt is when the turn began, plus the time for which it was stopped.
+	// startedAt is when the turn began, plus the time for which it was stopped or withheld.
 	// progressDeadlineSeconds is counted from it.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
@@ -267,6 +267,11 @@ type RolloutTurn struct {
 	// another owner, or unregistered. Their deadline stands still.
 	// +optional
 	StoppedAt *metav1.Time `json:"stoppedAt,omitempty"`
+
+	// withheldSince is the time since which the API server refuses to store the revision.
+	// The deadline of the clusters stands still.
+	// +optional
+	WithheldSince *metav1.Time `json:"withheldSince,omitempty"`
 
 	// failed is true if the clusters were not ready before their deadline.
 	// +optional

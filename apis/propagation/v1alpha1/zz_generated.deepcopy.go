@@ -654,6 +654,10 @@ func (in *RolloutTurn) DeepCopyInto(out *RolloutTurn) {
 		in, out := &in.StoppedAt, &out.StoppedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.WithheldSince != nil {
+		in, out := &in.WithheldSince, &out.WithheldSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Failed != nil {
 		in, out := &in.Failed, &out.Failed
 		*out = new(bool)

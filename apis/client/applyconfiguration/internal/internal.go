@@ -681,6 +681,9 @@ var schemaYAML = typed.YAMLObject(`types:
                           - name: stoppedAt
                             type:
                               scalar: untyped
+                          - name: withheldSince
+                            type:
+                              scalar: untyped
                       elementRelationship: atomic
                 - name: updateRevision
                   type:
@@ -1352,6 +1355,9 @@ var schemaYAML = typed.YAMLObject(`types:
                             type:
                               scalar: untyped
                           - name: stoppedAt
+                            type:
+                              scalar: untyped
+                          - name: withheldSince
                             type:
                               scalar: untyped
                       elementRelationship: atomic

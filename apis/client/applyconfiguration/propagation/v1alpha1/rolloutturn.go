@@ -34,7 +34,7 @@ type RolloutTurnApplyConfiguration struct {
 	// the revision. Late: the stage was passed before. Relapse: the clusters were
 	// ready, and became unhealthy or refuse the revision.
 	Kind *propagationv1alpha1.RolloutTurnKind `json:"kind,omitempty"`
-	// startedAt is when the turn began, plus the time for which it was stopped.
+	// startedAt is when the turn began, plus the time for which it was stopped or withheld.
 	// progressDeadlineSeconds is counted from it.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
 	// healthySince is the time since which the clusters have been healthy with the
@@ -43,6 +43,9 @@ type RolloutTurnApplyConfiguration struct {
 	// stoppedAt is the time since which the clusters have been suspended, held by
 	// another owner, or unregistered. Their deadline stands still.
 	StoppedAt *v1.Time `json:"stoppedAt,omitempty"`
+	// withheldSince is the time since which the API server refuses to store the revision.
+	// The deadline of the clusters stands still.
+	WithheldSince *v1.Time `json:"withheldSince,omitempty"`
 	// failed is true if the clusters were not ready before their deadline.
 	Failed *bool `json:"failed,omitempty"`
 	// clusterNames are the names of the clusters.
@@ -92,6 +95,14 @@ func (b *RolloutTurnApplyConfiguration) WithHealthySince(value v1.Time) *Rollout
 // If called multiple times, the StoppedAt field is set to the value of the last call.
 func (b *RolloutTurnApplyConfiguration) WithStoppedAt(value v1.Time) *RolloutTurnApplyConfiguration {
 	b.StoppedAt = &value
+	return b
+}
+
+// WithWithheldSince sets the WithheldSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WithheldSince field is set to the value of the last call.
+func (b *RolloutTurnApplyConfiguration) WithWithheldSince(value v1.Time) *RolloutTurnApplyConfiguration {
+	b.WithheldSince = &value
 	return b
 }
 
