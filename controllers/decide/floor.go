@@ -46,6 +46,9 @@ const (
 
 	generationFloor = "generation "
 	reportFloor     = "report "
+	// passedFloor begins a floor that only counts, for the content after the next: the
+	// generation of the template shows which reports are about this content.
+	passedFloor = "passed "
 )
 
 // workloads are the kinds whose report contains the generation of the member's
@@ -89,11 +92,22 @@ func NextFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupVer
 	return ""
 }
 
+// PassedFloor is the floor for the next content of a Work if it has another generation of
+// the template; empty if the kind needs none. Without it, nothing would count the writes
+// between the last report and this one.
+func PassedFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupVersionKind) string {
+	hasHealth := func() bool { return false }
+	if generation, counts := generationIn(NextFloor(observed, live, kind, hasHealth)); counts {
+		return passedFloor + strconv.FormatInt(generation, 10)
+	}
+	return ""
+}
+
 // healthSettles returns for how long the reported health of a Work is not trusted,
 // because the report may be about the previous content; 0 if it is trusted.
 func healthSettles(observed *Observed, work *workv1alpha1.Work) time.Duration {
 	floor, marked := work.Annotations[propagationv1alpha1.HealthFloorAnnotation]
-	if !marked || exceeds(reportOn(work), floor) || isSettled(observed, work) {
+	if !marked || strings.HasPrefix(floor, passedFloor) || exceeds(reportOn(work), floor) || isSettled(observed, work) {
 		return 0
 	}
 	proof, applied := EvidenceOf(work)
@@ -144,6 +158,9 @@ func exceeds(report *workv1alpha1.ManifestStatus, floor string) bool {
 // generationIn reads the generation in a floor, if that is what it holds.
 func generationIn(floor string) (int64, bool) {
 	number, found := strings.CutPrefix(floor, generationFloor)
+	if !found {
+		number, found = strings.CutPrefix(floor, passedFloor)
+	}
 	generation, err := strconv.ParseInt(number, 10, 64)
 	return generation, found && err == nil
 }

@@ -89,6 +89,7 @@ func TestHealthAfterReplicasChange(t *testing.T) {
 	t.Run("a new report", aNewReport)
 	t.Run("no new report", noNewReport)
 	t.Run("a new template", aNewTemplate)
+	t.Run("a new template, and other replicas again", aNewTemplateAndReplicas)
 }
 
 // hasOtherReplicas returns a bench that was Ready until the replicas of member1
@@ -162,9 +163,9 @@ func noNewReport(t *testing.T) {
 	}
 }
 
-// aNewTemplate: a new template needs no floor: its generation distinguishes the
-// reports.
-func aNewTemplate(t *testing.T) {
+// hasNewTemplate returns a bench whose template and replicas of member1 have changed since
+// the last report.
+func hasNewTemplate(t *testing.T) *bench {
 	t.Helper()
 	b, _ := hasOtherReplicas(t)
 	template := webDeployment()
@@ -177,14 +178,42 @@ func aNewTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.settle(t)
-	if floor := b.floorOn(t, "member1"); floor != "" {
+	if floor := b.floorOn(t, "member1"); floor != "passed 8" {
 		t.Errorf("floor: %q", floor)
 	}
+	return b
+}
+
+// aNewTemplate: the generation of a new template distinguishes the reports. The floor only
+// counts.
+func aNewTemplate(t *testing.T) {
+	t.Helper()
+	b := hasNewTemplate(t)
 	b.report(t, 8, 4)
 	if b.isReadyNow(t) {
 		t.Error("Ready because of a report on the old template")
 	}
 	b.report(t, 9, 5)
+	if !b.isReadyNow(t) {
+		t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+	}
+}
+
+// aNewTemplateAndReplicas: three writes are still to be reported, the last two with the same
+// template. A report on the second is not taken for one on the third.
+func aNewTemplateAndReplicas(t *testing.T) {
+	t.Helper()
+	b := hasNewTemplate(t)
+	b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters[0].Replicas = ptr.To[int32](5) })
+	b.settle(t)
+	if floor := b.floorOn(t, "member1"); floor != "generation 9" {
+		t.Errorf("floor: %q", floor)
+	}
+	b.report(t, 9, 5)
+	if b.isReadyNow(t) {
+		t.Error("Ready because of a report on the content before")
+	}
+	b.report(t, 10, 5)
 	if !b.isReadyNow(t) {
 		t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
 	}

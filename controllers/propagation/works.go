@@ -228,13 +228,16 @@ func (r *Reconciler) superseded(ctx context.Context, observed *decide.Observed, 
 // live is the current Work, compact. sent is the manifest in it; nil if that is not
 // known.
 func (r *Reconciler) setHealthFloor(observed *decide.Observed, work, live *workv1alpha1.Work, manifest *render.Manifest, sent []byte) {
+	kind := manifest.Kind()
 	if manifest.TemplateGeneration() != render.TemplateGeneration(live) {
 		// A report on a workload contains the generation of the template. For other
 		// kinds, there is no better proof.
 		delete(work.Annotations, propagationv1alpha1.HealthFloorAnnotation)
+		if floor := decide.PassedFloor(observed, live, kind); floor != "" {
+			work.Annotations[propagationv1alpha1.HealthFloorAnnotation] = floor
+		}
 		return
 	}
-	kind := manifest.Kind()
 	hasHealth := func() bool {
 		return r.Interpreter.HookEnabled(kind, configv1alpha1.InterpreterOperationInterpretHealth)
 	}
