@@ -160,6 +160,9 @@ func (u *users) editOnMember(context.Context) (string, error) {
 		return "", nil
 	}
 	return fmt.Sprintf("edits %s on %s", key, member.Name), member.Edit(key, func(object *unstructured.Unstructured) {
+		if _, numbered := object.GetAnnotations()["number"]; object.GetKind() == team.Kind && !numbered {
+			return // Karmada keeps annotations that only the member's object has
+		}
 		_ = u.filled(object) // an object of another kind stays as it is
 	})
 }

@@ -165,7 +165,9 @@ func (w *World) isKept(object cached.Object, target propagationv1alpha1.TargetCl
 	if known := w.truth.releases.contents[which]; known != "" && known != unscaled(manifest) {
 		return fmt.Sprintf("its content is not that of revision %s: %s", revision, rowOf(object, target.Name))
 	}
-	if resource.GetKind() != "Deployment" {
+	_, broken := w.truth.releases.broken[share{owner: object.GetUID(), revision: revision}]
+	isSaved := broken || w.truth.releases.stored[share{owner: object.GetUID(), revision: revision}]
+	if resource.GetKind() != "Deployment" || !isSaved { // clusters that had different versions keep those as they are
 		return ""
 	}
 	wanted, _, _ := unstructured.NestedInt64(customized(resource, target, nil).Object, "spec", "replicas")
