@@ -136,6 +136,7 @@ func (d *decision) observe(m *member) {
 		m.turn.kind = Regular
 	}
 	if m.isGood(m.turn.revision) {
+		d.goOn(m)
 		d.observeHealth(m)
 		return
 	}
@@ -148,17 +149,20 @@ func (d *decision) observe(m *member) {
 	case !m.Withheld:
 		d.goOn(m)
 		d.observeDeadline(m)
-	case m.turn.withheld == 0:
-		m.turn.withheld = d.stamp()
+	default:
+		if m.turn.withheld == 0 {
+			m.turn.withheld = d.stamp()
+		}
+		// Nothing else may say that it no longer is.
+		d.lookAgain(max(time.Second, time.Duration(d.deadline())*time.Second/10))
 	}
 }
 
-// goOn lets the clock of a turn go on that stood still because the cluster could not get
+// goOn starts the clock of a turn again that stood still because the cluster could not get
 // what it should have.
 func (d *decision) goOn(m *member) {
 	if m.turn.withheld != 0 {
-		m.turn.started += d.stamp() - m.turn.withheld
-		m.turn.withheld = 0
+		m.turn.started, m.turn.withheld = d.stamp(), 0
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -154,6 +155,32 @@ func TestWithheldClustersDoNotFail(t *testing.T) {
 	s.is("before the deadline", s.overdue(), "")
 	s.play(62 * time.Second)
 	s.is("at the deadline", s.overdue(), "a")
+}
+
+// Rule 7: a cluster that gets its revision late has all the time that the others had, also if
+// nobody looked at it before its deadline, and its turn had been stopped before.
+func TestWithheldClustersBeginLate(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	began := metav1.NewTime(now.Add(-100 * time.Second))
+	in := &Input{
+		Now: now, Watched: time.Hour, Strategy: &Strategy{ProgressDeadlineSeconds: ptr.To[int32](90)}, UpdateRevision: "r2",
+		Status: &Status{
+			Phase: Progressing, CurrentRevision: "r1", UpdateRevision: "r2",
+			Turns: []Turn{{Revision: "r2", StartedAt: began, StoppedAt: &began, ClusterNames: []string{"a"}}},
+		},
+		Clusters: []Cluster{{Name: "a", Exists: true, Ready: true, Assigned: "r1", Confirmed: "r1", Applied: true, Health: "Healthy", Dispatched: true, Withheld: true}},
+	}
+	for _, after := range []time.Duration{0, 90 * time.Second, 1000 * time.Second, 1089 * time.Second} {
+		in.Now, in.Clusters[0].Withheld = now.Add(after), after < 1000*time.Second
+		decided, err := Decide(in)
+		if err != nil || len(decided.Status.Turns) != 1 || decided.Status.Turns[0].Failed {
+			t.Fatalf("after %v: error: %v, turns: %+v", after, err, decided.Status.Turns)
+		}
+		if in.Clusters[0].Withheld && decided.Wait == 0 {
+			t.Errorf("after %v: nothing ends the wait", after)
+		}
+		in.Status = decided.Status
+	}
 }
 
 // Rule 7: more failures than are tolerated start nothing more.

@@ -253,7 +253,8 @@ type RolloutTurn struct {
 	// +optional
 	Kind RolloutTurnKind `json:"kind,omitempty"`
 
-	// startedAt is when the turn began, plus the time for which it was stopped or withheld.
+	// startedAt is when the turn began, or was no longer withheld, plus the time for which
+	// it was stopped.
 	// progressDeadlineSeconds is counted from it.
 	// +required
 	StartedAt metav1.Time `json:"startedAt,omitzero"`
@@ -269,7 +270,7 @@ type RolloutTurn struct {
 	StoppedAt *metav1.Time `json:"stoppedAt,omitempty"`
 
 	// withheldSince is the time since which the API server refuses to store the revision.
-	// The deadline of the clusters stands still.
+	// The deadline of the clusters begins when it is stored.
 	// +optional
 	WithheldSince *metav1.Time `json:"withheldSince,omitempty"`
 

@@ -34,7 +34,8 @@ type RolloutTurnApplyConfiguration struct {
 	// the revision. Late: the stage was passed before. Relapse: the clusters were
 	// ready, and became unhealthy or refuse the revision.
 	Kind *propagationv1alpha1.RolloutTurnKind `json:"kind,omitempty"`
-	// startedAt is when the turn began, plus the time for which it was stopped or withheld.
+	// startedAt is when the turn began, or was no longer withheld, plus the time for which
+	// it was stopped.
 	// progressDeadlineSeconds is counted from it.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
 	// healthySince is the time since which the clusters have been healthy with the
@@ -44,7 +45,7 @@ type RolloutTurnApplyConfiguration struct {
 	// another owner, or unregistered. Their deadline stands still.
 	StoppedAt *v1.Time `json:"stoppedAt,omitempty"`
 	// withheldSince is the time since which the API server refuses to store the revision.
-	// The deadline of the clusters stands still.
+	// The deadline of the clusters begins when it is stored.
 	WithheldSince *v1.Time `json:"withheldSince,omitempty"`
 	// failed is true if the clusters were not ready before their deadline.
 	Failed *bool `json:"failed,omitempty"`
