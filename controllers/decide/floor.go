@@ -103,6 +103,16 @@ func PassedFloor(observed *Observed, live *workv1alpha1.Work, kind schema.GroupV
 	return ""
 }
 
+// Reports reports whether the last report on a Work is on a generation of the template.
+func Reports(work *workv1alpha1.Work, generation int64) bool {
+	report := reportOn(work)
+	if report == nil {
+		return false
+	}
+	reported, found := render.ReportedGeneration(report)
+	return found && reported == generation
+}
+
 // healthSettles returns for how long the reported health of a Work is not trusted,
 // because the report may be about the previous content; 0 if it is trusted.
 func healthSettles(observed *Observed, work *workv1alpha1.Work) time.Duration {

@@ -89,6 +89,7 @@ func TestHealthAfterReplicasChange(t *testing.T) {
 	t.Run("a new report", aNewReport)
 	t.Run("no new report", noNewReport)
 	t.Run("a new template", aNewTemplate)
+	t.Run("a template that returns", anEarlierTemplate)
 	t.Run("a new template, and other replicas again", aNewTemplateAndReplicas)
 }
 
@@ -168,20 +169,45 @@ func noNewReport(t *testing.T) {
 func hasNewTemplate(t *testing.T) *bench {
 	t.Helper()
 	b, _ := hasOtherReplicas(t)
-	template := webDeployment()
-	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil {
-		t.Fatal(err)
-	}
-	template.Generation, template.Labels = 5, map[string]string{"new": "true"}
-	template.Spec.Template.Spec.Containers[0].Image = "nginx:2"
-	if err := b.server.Update(t.Context(), template); err != nil {
-		t.Fatal(err)
-	}
-	b.settle(t)
+	b.hasTemplate(t, 5, "nginx:2")
 	if floor := b.floorOn(t, "member1"); floor != "passed 8" {
 		t.Errorf("floor: %q", floor)
 	}
 	return b
+}
+
+// hasTemplate changes the template.
+func (b *bench) hasTemplate(t *testing.T, generation int64, image string) {
+	t.Helper()
+	template := webDeployment()
+	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil {
+		t.Fatal(err)
+	}
+	template.Generation, template.Labels = generation, map[string]string{"new": "true"}
+	template.Spec.Template.Spec.Containers[0].Image = image
+	if err := b.server.Update(t.Context(), template); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+}
+
+// anEarlierTemplate: the cluster gets the generation of the template again that it has
+// reported last, as a rollback does. The report from then does not count.
+func anEarlierTemplate(t *testing.T) {
+	t.Helper()
+	b := hasNewTemplate(t)
+	b.hasTemplate(t, 4, "nginx:3")
+	if floor := b.floorOn(t, "member1"); floor != "generation 9" {
+		t.Errorf("floor: %q", floor)
+	}
+	b.report(t, 7, 4)
+	if b.isReadyNow(t) {
+		t.Error("Ready because of a report on earlier content")
+	}
+	b.report(t, 10, 4)
+	if !b.isReadyNow(t) {
+		t.Errorf("not Ready: %s", described(b.rowOf(t, "member1")))
+	}
 }
 
 // aNewTemplate: the generation of a new template distinguishes the reports. The floor only

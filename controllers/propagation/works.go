@@ -229,7 +229,7 @@ func (r *Reconciler) superseded(ctx context.Context, observed *decide.Observed, 
 // known.
 func (r *Reconciler) setHealthFloor(observed *decide.Observed, work, live *workv1alpha1.Work, manifest *render.Manifest, sent []byte) {
 	kind := manifest.Kind()
-	if manifest.TemplateGeneration() != render.TemplateGeneration(live) {
+	if next := manifest.TemplateGeneration(); next != render.TemplateGeneration(live) && !decide.Reports(live, next) {
 		// A report on a workload contains the generation of the template. For other
 		// kinds, there is no better proof.
 		delete(work.Annotations, propagationv1alpha1.HealthFloorAnnotation)
