@@ -30,11 +30,13 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // LedgerTTL limits how long a write counts that the cache never shows: an object
-// that was created and deleted between two lists is never shown.
+// that was created and deleted between two lists is never shown. After it, a Work that
+// the cache cannot show is read again.
 const LedgerTTL = 30 * time.Second
 
 // Ledger holds what this process has written until the cache shows it, so that no
@@ -98,20 +100,40 @@ func (l *Ledger) Wrote(owner types.UID, work *workv1alpha1.Work) error {
 }
 
 // Amend updates cached Works to what was written, and forgets writes that the cache
-// shows.
-func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1alpha1.Work) {
+// shows. It returns the old ones that the cache cannot show, because the Works have lost
+// the label of the cached ones: only the API server knows what has become of those.
+func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1alpha1.Work) (doubtful []*workv1alpha1.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, entry := range l.works[owner] {
-		if l.clock.Since(entry.at) > LedgerTTL || caughtUp(works[key], entry.work) {
+		isOld := l.clock.Since(entry.at) > LedgerTTL
+		isDoubtful := isOld && works[key] == nil && !isLabeled(entry.work)
+		if isOld && !isDoubtful || caughtUp(works[key], entry.work) {
 			delete(l.works[owner], key)
 			continue
 		}
 		works[key] = entry.work
+		if isDoubtful {
+			doubtful = append(doubtful, entry.work)
+		}
 	}
 	if len(l.works[owner]) == 0 {
 		delete(l.works, owner)
 	}
+	return doubtful
+}
+
+// isLabeled reports whether a Work has the label of the cached ones.
+func isLabeled(work *workv1alpha1.Work) bool {
+	_, found := work.Labels[propagationv1alpha1.OwnerUIDLabel]
+	return found
+}
+
+// Forget forgets what was written to a Work.
+func (l *Ledger) Forget(owner types.UID, work client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(owner, work)
 }
 
 // Pending reports whether the cache does not show all writes yet.

@@ -36,7 +36,17 @@ import (
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func versioned(uid, version string) *workv1alpha1.Work {
-	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web", UID: types.UID(uid), ResourceVersion: version}}
+	return &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "karmada-es-member1", Name: "web", UID: types.UID(uid), ResourceVersion: version,
+		Labels: map[string]string{propagationv1alpha1.OwnerUIDLabel: "owner"},
+	}}
+}
+
+// stripped is the Work of UID a without the label of the cached ones.
+func stripped(version string) *workv1alpha1.Work {
+	work := versioned("a", version)
+	work.Labels = nil
+	return work
 }
 
 // deletion is the Work of UID a while it is being deleted.
@@ -53,6 +63,7 @@ var ledgerCases = map[string]struct {
 	gone            *workv1alpha1.Work
 	want            string
 	pending         bool
+	doubtful        bool
 }{
 	"created, not shown":           {written: versioned("a", "10"), want: "10", pending: true},
 	"updated, not shown":           {written: versioned("a", "10"), cached: versioned("a", "9"), want: "10", pending: true},
@@ -67,6 +78,9 @@ var ledgerCases = map[string]struct {
 	"gone":                         {written: deletion("10"), gone: versioned("a", "12"), want: ""},
 	"another is gone":              {written: versioned("b", "13"), gone: versioned("a", "12"), want: "13", pending: true},
 	"never shown":                  {written: versioned("a", "10"), later: time.Minute, want: ""},
+	"cannot be shown":              {written: stripped("10"), later: time.Minute, want: "10", pending: true, doubtful: true},
+	"cannot be shown, and is new":  {written: stripped("10"), later: time.Second, want: "10", pending: true},
+	"shown with its label again":   {written: stripped("10"), cached: versioned("a", "11"), later: time.Minute, want: "11"},
 }
 
 // TestLedger: what was written counts until the cache shows it, and no longer.
@@ -87,13 +101,16 @@ func TestLedger(t *testing.T) {
 			if tc.cached != nil {
 				works[key] = tc.cached
 			}
-			ledger.Amend("owner", works)
+			doubtful := ledger.Amend("owner", works)
 			got := ""
 			if work := works[key]; work != nil {
 				got = work.ResourceVersion
 				if work.DeletionTimestamp != nil {
 					got += " deleting"
 				}
+			}
+			if (len(doubtful) > 0) != tc.doubtful {
+				t.Errorf("to be read again: %v", doubtful)
 			}
 			if got != tc.want || ledger.Pending("owner") != tc.pending {
 				t.Errorf("amend() gives %q, pending %t; want %q, %t", got, ledger.Pending("owner"), tc.want, tc.pending)

@@ -181,7 +181,7 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 		Spec: &propagationv1alpha1.PropagationSpec{}, Clusters: map[string]decide.Cluster{},
 	}
 	var err error
-	if observed.Works, err = r.observeWorks(owner); err != nil {
+	if observed.Works, err = r.observeWorks(ctx, owner); err != nil {
 		return r.unfinished(key, err)
 	}
 	waiting := false

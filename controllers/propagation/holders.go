@@ -117,7 +117,14 @@ func (l *holderLook) at(ctx context.Context, clusters []string) (map[string]stri
 		case found[i] != "":
 			holders[clusters[i]] = found[i]
 		case work != nil:
-			l.observed.Works[client.ObjectKeyFromObject(work)] = work
+			key := client.ObjectKeyFromObject(work)
+			l.observed.Works[key] = work
+			if l.cached[key] == nil {
+				// It was read because the last status suspects a holder; the next one does not.
+				if err := l.r.ledger.Wrote(l.observed.Owner.UID, work); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	return holders, nil

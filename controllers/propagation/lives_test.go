@@ -17,17 +17,22 @@ limitations under the License.
 package propagation
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
@@ -216,4 +221,130 @@ func TestStrippedWorkIsAdopted(t *testing.T) {
 	if taken.UID != work.UID || taken.Labels[propagationv1alpha1.OwnerUIDLabel] != "ours" || len(taken.Finalizers) != 1 {
 		t.Errorf("not taken up: %+v", taken.ObjectMeta)
 	}
+}
+
+// TestStrippedWorkThatCannotBeWritten: a Work of the controller that has lost its label, and
+// cannot get it back, is not forgotten between two attempts. The row and the status stay as
+// they are, also if a policy has meanwhile claimed the resource.
+func TestStrippedWorkThatCannotBeWritten(t *testing.T) {
+	for name, claim := range map[string]string{"of a resource that is free": "", "of a resource that a policy claims": "theirs"} {
+		t.Run(name, func(t *testing.T) {
+			b, passive := hasStrippedWork(t)
+			if claim != "" {
+				template := webDeployment()
+				if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(template), template); err != nil {
+					t.Fatal(err)
+				}
+				template.Labels = map[string]string{policyv1alpha1.PropagationPolicyPermanentIDLabel: claim}
+				if err := b.server.Update(t.Context(), template); err != nil {
+					t.Fatal(err)
+				}
+			}
+			said := map[string]int{}
+			for range 60 {
+				for range 5 {
+					_ = b.reconcile(t)
+					b.memories.of(web).statusWritten = time.Time{}
+					said[described(b.rowOf(t, "member1"))]++
+				}
+				passive.SetTime(passive.Now().Add(30 * time.Second))
+			}
+			counts := map[string]int{}
+			for _, write := range b.writes {
+				counts[write]++
+			}
+			if creates, reports := counts["create Work karmada-es-member1/web-56d6c779bb"], counts["update status of DirectPropagation shop/web"]; creates > 1 || reports > 3 {
+				t.Errorf("in half an hour, the controller creates the Work %d times and writes the status %d times; rows: %v", creates, reports, said)
+			}
+		})
+	}
+}
+
+// TestStrippedWorkIsRemoved: a Work that has lost its label, and cannot get it back, goes with
+// its object, and when it is withdrawn.
+func TestStrippedWorkIsRemoved(t *testing.T) {
+	for name, withdraw := range map[string]func(*bench){
+		"the object is deleted": func(b *bench) {
+			if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the cluster is withdrawn": func(b *bench) {
+			b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters = spec.Clusters[1:] })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, passive := hasStrippedWork(t)
+			goesOn := func(rounds int) {
+				for range rounds {
+					_ = b.reconcile(t)
+					passive.SetTime(passive.Now().Add(10 * time.Second))
+				}
+			}
+			goesOn(10)
+			refuse := b.refuse
+			b.refuse = func(write string) error {
+				if strings.HasPrefix(write, "delete") {
+					return nil
+				}
+				return refuse(write)
+			}
+			withdraw(b)
+			goesOn(10)
+			if b.workOn(t, "member1").DeletionTimestamp == nil {
+				t.Errorf("the Work stays; the writes: %v", b.writes)
+			}
+		})
+	}
+}
+
+// TestStrippedWorkIsRestored: a Work that has lost its label while somebody deletes it comes
+// back. No watch event says that it is gone.
+func TestStrippedWorkIsRestored(t *testing.T) {
+	b, passive := hasStrippedWork(t)
+	b.refuse = nil
+	if err := b.server.Delete(t.Context(), b.workOn(t, "member1")); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 10 {
+		if round == 3 {
+			work := b.workOn(t, "member1")
+			work.Finalizers = nil
+			if err := b.server.Update(t.Context(), work); err != nil {
+				t.Fatal(err)
+			}
+		}
+		result, err := b.Reconciler.reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		if err != nil {
+			t.Fatal(err)
+		}
+		passive.SetTime(passive.Now().Add(result.RequeueAfter))
+	}
+	if work := b.workOn(t, "member1"); work.DeletionTimestamp != nil || work.Labels[propagationv1alpha1.OwnerUIDLabel] != "ours" {
+		t.Errorf("not restored: %+v", work.ObjectMeta)
+	}
+}
+
+// hasStrippedWork returns a bench whose Work on member1 has lost its label. The API server
+// refuses all writes to Works, apart from new ones.
+func hasStrippedWork(t *testing.T) (*bench, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	b, passive := newBench(t, aShop()...), clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock, b.ledger = passive, cached.NewLedger(passive)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	work := b.workOn(t, "member1")
+	delete(work.Labels, propagationv1alpha1.OwnerUIDLabel)
+	if err := b.server.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	b.writes = nil
+	b.refuse = func(write string) error {
+		if strings.HasPrefix(write, "create") || strings.Contains(write, "DirectPropagation") {
+			return nil
+		}
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, work.Name, errors.New("a webhook denies it"))
+	}
+	return b, passive
 }

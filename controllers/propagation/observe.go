@@ -71,7 +71,7 @@ func (r *Reconciler) begin(object cached.Object) *decide.Observed {
 func (r *Reconciler) observe(ctx context.Context, object cached.Object, full bool) (*decide.Observed, contents, error) {
 	observed := r.begin(object)
 	var err error
-	if observed.Works, err = r.observeWorks(observed.Owner); err != nil {
+	if observed.Works, err = r.observeWorks(ctx, observed.Owner); err != nil {
 		return nil, nil, err
 	}
 	var problem *decide.Problem
@@ -165,12 +165,16 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 
 // observeWorks lists the Works of an owner, including writes of this process that
 // the cache does not show yet.
-func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
+func (r *Reconciler) observeWorks(ctx context.Context, owner render.Owner) (map[types.NamespacedName]*workv1alpha1.Work, error) {
 	works, err := r.worksOf(cached.OwnerUIDKey(owner.UID), cached.OwnerKey(owner))
 	if err != nil {
 		return nil, fmt.Errorf("finding the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
-	r.ledger.Amend(owner.UID, works)
+	for _, work := range r.ledger.Amend(owner.UID, works) {
+		if err := r.observeUncached(ctx, owner, work, works); err != nil {
+			return nil, err
+		}
+	}
 	for key, work := range works {
 		if decide.TakenOver(work) != "" {
 			// Somebody else has taken it over.
@@ -178,6 +182,22 @@ func (r *Reconciler) observeWorks(owner render.Owner) (map[types.NamespacedName]
 		}
 	}
 	return works, nil
+}
+
+// observeUncached reads a Work that has lost the label of the cached ones.
+func (r *Reconciler) observeUncached(ctx context.Context, owner render.Owner, known *workv1alpha1.Work, works map[types.NamespacedName]*workv1alpha1.Work) error {
+	live, key := &workv1alpha1.Work{}, client.ObjectKeyFromObject(known)
+	err := r.Live.Get(ctx, key, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading Work %s: %w", key, err)
+	}
+	if _, labeled := live.Labels[propagationv1alpha1.OwnerUIDLabel]; err != nil || labeled || live.UID != known.UID {
+		r.ledger.Forget(owner.UID, known)
+		delete(works, key)
+		return nil
+	}
+	works[key] = live
+	return r.ledger.Wrote(owner.UID, live)
 }
 
 func (r *Reconciler) observeClusters(ctx context.Context, observed *decide.Observed) error {

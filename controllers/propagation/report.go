@@ -53,7 +53,7 @@ const detailInterval = 5 * time.Second
 // report publishes the result of a reconcile, and returns when to reconcile again.
 func (r *Reconciler) report(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, result *decide.Outcome) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(object)
-	works, err := r.observeWorks(observed.Owner)
+	works, err := r.observeWorks(ctx, observed.Owner)
 	if err != nil {
 		return r.unfinished(key, err)
 	}
