@@ -32,7 +32,12 @@ var inCached = []Mutant{
 	},
 	{
 		Name:  "a write that the cache never shows counts forever",
-		Edits: one("cached/ledger.go", "Ledger.Amend", `l.clock.Since(entry.at) > LedgerTTL || `, ``),
+		Edits: one("cached/ledger.go", "Ledger.Amend", `isOld && !isDoubtful || `, ``),
+	},
+	{
+		Name:  "a Work that the cache cannot show is forgotten",
+		Theme: "webhooks",
+		Edits: one("cached/ledger.go", "Ledger.Amend", `isOld && !isDoubtful || `, `isOld || `),
 	},
 	{
 		Name:  "the older of two versions wins",

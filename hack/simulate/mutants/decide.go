@@ -57,6 +57,11 @@ var inDecide = []Mutant{
 			`strconv.FormatInt(generation+1, 10)`, `strconv.FormatInt(generation, 10)`),
 	},
 	{
+		Name:  "a new template ends the count of writes that are still to be reported",
+		Theme: "rollouts",
+		Edits: one("decide/floor.go", "PassedFloor", `return passedFloor + strconv.FormatInt(generation, 10)`, `_ = generation`),
+	},
+	{
 		Name:  "a report at the health floor counts as one above it",
 		Theme: "rollouts",
 		Edits: one("decide/floor.go", "exceeds", `generation > least`, `generation >= least`),
