@@ -53,8 +53,12 @@ func (t *truth) countWrite(write apiserver.Write) {
 // checkCall checks, while nothing fails, that the controller does not write Works that are
 // gone for longer than it takes to see that.
 func (t *truth) checkCall(call *apiserver.Call) {
+	if writes(call) && call.Resource != "leases" && call.Resource != "events" {
+		t.working[call.Client] = true
+	}
 	const known = 2 * time.Second
-	if t.quietSince.IsZero() || time.Since(t.quietSince) < known || call.Resource != "works" || call.Name == "" || !isController(call.Client) || !writes(call) {
+	const repeated = 10 * time.Second // client-go repeats requests that were too many
+	if t.quietSince.IsZero() || time.Since(t.quietSince) < repeated || call.Resource != "works" || call.Name == "" || !isController(call.Client) || !writes(call) {
 		return
 	}
 	key := nameOfCall(call)

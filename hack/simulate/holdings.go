@@ -56,6 +56,16 @@ func isOurs(work *workv1alpha1.Work) bool {
 		work.Labels[workv1alpha2.ResourceBindingPermanentIDLabel] == "" && work.Labels[workv1alpha2.ClusterResourceBindingPermanentIDLabel] == ""
 }
 
+// isHeld reports whether a Work puts something at a place.
+func (t *truth) isHeld(where place) bool {
+	for _, held := range t.works {
+		if held.where == where && !held.leaving {
+			return true
+		}
+	}
+	return false
+}
+
 // ownerOf names the object that owns a Work, as titleOf does.
 func ownerOf(work *workv1alpha1.Work) string {
 	owner := render.OwnerOf(work)

@@ -113,11 +113,19 @@ func (w *World) silence() time.Duration {
 		if held.work.DeletionTimestamp != nil {
 			began = held.work.DeletionTimestamp.Time
 		}
-		if since, ready := w.truth.ready[held.where.member]; waits && ready && since.Before(began) {
+		since, ready := w.truth.ready[held.where.member]
+		if waits && ready && (since.Before(began) || isMistaken(held.work, since)) {
 			return backOff
 		}
 	}
 	return silence
+}
+
+// isMistaken reports whether Karmada has looked at a Work since its member is Ready, and may
+// not have known that yet: then it has backed off.
+func isMistaken(work *workv1alpha1.Work, ready time.Time) bool {
+	looked := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching)
+	return looked != nil && !looked.LastTransitionTime.Time.Before(ready.Truncate(time.Second))
 }
 
 // isContent reports whether all objects are Ready and nothing is being deleted.

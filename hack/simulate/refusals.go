@@ -96,6 +96,9 @@ func (u *users) clearMember(context.Context) (string, error) {
 			if u.w.choices.oneIn(3) {
 				return fmt.Sprintf("deletes %s on %s", key, name), member.Delete(key) //nolint:wrapcheck // act wraps it
 			}
+			if !u.w.truth.isHeld(place{member: name, key: key}) {
+				continue // nobody would remove it
+			}
 			return fmt.Sprintf("gives %s on %s to Karmada", key, name), member.Edit(key, func(object *unstructured.Unstructured) { //nolint:wrapcheck // act wraps it
 				util.MergeLabel(object, util.ManagedByKarmadaLabel, util.ManagedByKarmadaLabelValue)
 			})

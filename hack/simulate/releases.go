@@ -28,6 +28,7 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/revision"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/apiserver"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
 )
@@ -106,6 +107,7 @@ func (t *truth) wroteRevision(write apiserver.Write) {
 	case write.After != nil && isController(write.Client):
 		t.releases.stored[which] = true
 		delete(t.releases.broken, which)
+		t.recordAdopted(written)
 	case write.After != nil:
 		t.releases.stored[which] = true
 	case isController(write.Client):
@@ -114,6 +116,21 @@ func (t *truth) wroteRevision(write apiserver.Write) {
 	default:
 		t.releases.broken[which] = time.Now()
 		delete(t.releases.stored, which)
+	}
+}
+
+// recordAdopted records what clusters have of a revision that was taken from them: nobody
+// writes it.
+func (t *truth) recordAdopted(written *propagationv1alpha1.PropagationRevision) {
+	snapshot, err := revision.Decode(written.Data, written.Digest)
+	if err != nil || !snapshot.Adopted {
+		return
+	}
+	for cluster, variant := range snapshot.Clusters {
+		object := &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON(snapshot.Renderings[variant].Object); err == nil {
+			t.releases.contents[share{owner: written.Owner.UID, revision: written.Revision, cluster: cluster}] = unscaled(object)
+		}
 	}
 }
 

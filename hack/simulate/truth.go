@@ -76,8 +76,12 @@ type truth struct {
 	// said is, by object, when it last asked to preserve, and when it last did not.
 	said map[string]*answers
 	// orphans are the objects that ended without the finalizer, and how many processes of
-	// the controller had been started then: later ones know nothing of them.
+	// the controller had been started then: later ones know nothing of them. It is 0 if
+	// none knew of them.
 	orphans map[types.UID]int
+	// working are the processes that have written something: one that has just begun may
+	// not notice that an object is gone.
+	working map[string]bool
 	// kept are the places where objects may stay that nobody wants anymore.
 	kept map[place]bool
 	// synchronized is the step since which Karmada synchronizes the Namespace; 0 if it
@@ -133,7 +137,7 @@ func newTruth(w *World) *truth {
 		came: map[karmada.Key]time.Time{}, acts: map[string]time.Time{},
 		w: w, desired: newDesire(), contents: map[string]string{}, ran: map[place][]sight{}, looked: map[string]int64{}, seen: map[string]int{},
 		works: map[types.NamespacedName]*holding{}, ended: map[types.NamespacedName]*holding{}, sent: map[types.NamespacedName][]sight{},
-		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]int{}, attempts: map[types.NamespacedName]int{}, leaving: map[string]time.Time{}, kept: map[place]bool{}, proven: map[string]bool{},
+		withdrawn: map[place]int{}, renewed: map[karmada.Key]int{}, said: map[string]*answers{}, orphans: map[types.UID]int{}, working: map[string]bool{}, attempts: map[types.NamespacedName]int{}, leaving: map[string]time.Time{}, kept: map[place]bool{}, proven: map[string]bool{},
 	}
 }
 
@@ -204,7 +208,10 @@ func (t *truth) wrotePropagation(write apiserver.Write, object cached.Object) {
 		into(write.Before, object)
 		t.checkEnd(write, object)
 		if !isController(write.Client) || !slices.Contains(object.GetFinalizers(), propagationv1alpha1.CleanupFinalizer) {
-			t.orphans[object.GetUID()] = t.w.started
+			t.orphans[object.GetUID()] = 0
+			if t.working[fmt.Sprintf("%s-%d", theController, t.w.started)] {
+				t.orphans[object.GetUID()] = t.w.started
+			}
 		}
 		delete(t.desired.objects, titleOf(object))
 		t.want()

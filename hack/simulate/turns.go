@@ -157,7 +157,9 @@ func (t *truth) hasRevision(object cached.Object, cluster, revision string) bool
 
 // contentFor is what a cluster is to get of a resource, without the replicas.
 func (t *truth) contentFor(object cached.Object, resource *unstructured.Unstructured, cluster string) string {
-	return unscaled(customized(resource, t.targetOf(object, cluster), t.policy()))
+	target := t.targetOf(object, cluster)
+	target.Replicas = nil // they are no part of a revision, and a mistake for most kinds
+	return unscaled(customized(resource, target, t.policy()))
 }
 
 // checkStart checks that it is the turn of a cluster.
