@@ -17,6 +17,7 @@ limitations under the License.
 package simulate
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -28,7 +29,6 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
-	"github.com/karmada-direct/karmada-direct/controllers/revision"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/apiserver"
 	"github.com/karmada-direct/karmada-direct/hack/simulate/karmada"
 )
@@ -64,6 +64,8 @@ type releases struct {
 	broken map[share]time.Time
 	// contents are what clusters got of revisions, without replicas.
 	contents map[share]string
+	// asked are what users asked for when a revision failed.
+	asked map[share]string
 	// had are what the controller has written to Works.
 	had map[types.NamespacedName]release
 	// statuses are the statuses of the rollouts of each object.
@@ -81,7 +83,7 @@ type releases struct {
 
 func newReleases() *releases {
 	return &releases{
-		stored: map[share]bool{}, broken: map[share]time.Time{}, contents: map[share]string{}, had: map[types.NamespacedName]release{}, apart: map[string]string{},
+		stored: map[share]bool{}, broken: map[share]time.Time{}, contents: map[share]string{}, asked: map[share]string{}, had: map[types.NamespacedName]release{}, apart: map[string]string{},
 		statuses: map[types.UID][]recorded{}, began: map[share]bool{}, readded: map[types.UID]time.Time{},
 	}
 }
@@ -107,7 +109,6 @@ func (t *truth) wroteRevision(write apiserver.Write) {
 	case write.After != nil && isController(write.Client):
 		t.releases.stored[which] = true
 		delete(t.releases.broken, which)
-		t.recordAdopted(written)
 	case write.After != nil:
 		t.releases.stored[which] = true
 	case isController(write.Client):
@@ -116,21 +117,6 @@ func (t *truth) wroteRevision(write apiserver.Write) {
 	default:
 		t.releases.broken[which] = time.Now()
 		delete(t.releases.stored, which)
-	}
-}
-
-// recordAdopted records what clusters have of a revision that was taken from them: nobody
-// writes it.
-func (t *truth) recordAdopted(written *propagationv1alpha1.PropagationRevision) {
-	snapshot, err := revision.Decode(written.Data, written.Digest)
-	if err != nil || !snapshot.Adopted {
-		return
-	}
-	for cluster, variant := range snapshot.Clusters {
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(snapshot.Renderings[variant].Object); err == nil {
-			t.releases.contents[share{owner: written.Owner.UID, revision: written.Revision, cluster: cluster}] = unscaled(object)
-		}
 	}
 }
 
@@ -285,7 +271,8 @@ func (r *releases) since(object cached.Object, step int) []*propagationv1alpha1.
 func (t *truth) requestsFailed(object cached.Object, status *propagationv1alpha1.RolloutStatus) bool {
 	latest, known := t.desired.latest(keyOfResource(object)), false
 	for _, target := range t.desired.targets(object) {
-		failed := t.releases.contents[share{owner: object.GetUID(), revision: status.FailedRevision, cluster: target.Name}]
+		which := share{owner: object.GetUID(), revision: status.FailedRevision, cluster: target.Name}
+		failed := cmp.Or(t.releases.contents[which], t.releases.asked[which])
 		if latest == nil || failed != "" && failed != t.contentFor(object, latest, target.Name) {
 			return false
 		}

@@ -62,12 +62,27 @@ func (t *truth) wroteStatus(before, object cached.Object) {
 	if history := t.releases.statuses[object.GetUID()]; status != nil || len(history) > 0 {
 		t.releases.statuses[object.GetUID()] = append(history, recorded{step: t.w.steps, status: status})
 	}
+	if status != nil && status.FailedRevision != "" && (last == nil || last.FailedRevision != status.FailedRevision) {
+		t.recordFailed(object, status.FailedRevision)
+	}
 	if status == nil || status.Phase != propagationv1alpha1.RolloutPhaseProgressing || object.GetSpec().Rollout == nil {
 		return
 	}
 	t.adopted(object, last)
 	t.checkPassed(object, last)
 	t.checkTurns(object, last)
+}
+
+// recordFailed records what users ask for when a revision fails.
+func (t *truth) recordFailed(object cached.Object, revision string) {
+	latest := t.desired.latest(keyOfResource(object))
+	if latest == nil {
+		return
+	}
+	for _, target := range t.desired.targets(object) {
+		which := share{owner: object.GetUID(), revision: revision, cluster: target.Name}
+		t.releases.asked[which] = t.contentFor(object, latest, target.Name)
+	}
 }
 
 // checkTurns checks the turns that begin with a status.
