@@ -80,7 +80,8 @@ func (t *truth) judgeRows(object cached.Object) {
 // judgeMemory checks that a row does not forget which revision its cluster has confirmed. If
 // a cluster has refused the Work, or Karmada has re-created its object, nothing remembers that.
 func (t *truth) judgeMemory(object cached.Object, row *propagationv1alpha1.ClusterStatus, before *said, held *holding) {
-	if before == nil || before.revision == "" || row.Revision != "" || before.process != t.w.started || held.edited || held.work.DeletionTimestamp != nil || before.work != held.work.UID || t.everRefused[held.work.UID] {
+	const seen = 10 * time.Second // the row before may have been about an earlier Work
+	if before == nil || before.revision == "" || row.Revision != "" || time.Since(held.work.CreationTimestamp.Time) < seen || before.process != t.w.started || held.edited || held.work.DeletionTimestamp != nil || before.work != held.work.UID || t.everRefused[held.work.UID] {
 		return
 	}
 	if isOurs(held.work) && held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID()) && held.where.key == keyOfResource(object) {
