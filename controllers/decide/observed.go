@@ -186,6 +186,24 @@ func (o *Observed) Holding() []string {
 	return slices.Compact(clusters)
 }
 
+// Withdraws reports whether a cluster has a Work that is not being deleted, and is neither
+// named nor selected.
+func (o *Observed) Withdraws() bool {
+	wanted := make(map[string]bool, len(o.Spec.Clusters)+len(o.Selected))
+	for i := range o.Spec.Clusters {
+		wanted[o.Spec.Clusters[i].Name] = true
+	}
+	for _, name := range o.Selected {
+		wanted[name] = true
+	}
+	for key, work := range o.Works {
+		if work.DeletionTimestamp == nil && !wanted[render.ClusterOf(key.Namespace)] {
+			return true
+		}
+	}
+	return false
+}
+
 // StateOf is the state of a cluster, and whether it serves a kind.
 func StateOf(cluster *clusterv1alpha1.Cluster, exists bool, gvk schema.GroupVersionKind) Cluster {
 	if !exists {

@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -148,19 +149,41 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 	if err := r.Client.List(ctx, list, matching, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 	}
-	if len(list.Items) == 0 && len(observed.Works) > 0 {
-		// The cache may be stale: ask the API server before everything is
-		// withdrawn.
-		if err := r.Live.List(ctx, list, matching); err != nil {
-			return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
-		}
-	}
 	observed.Selected = make([]string, 0, len(list.Items))
 	for i := range list.Items {
 		observed.Selected = append(observed.Selected, list.Items[i].Name)
 	}
+	if observed.Withdraws() {
+		if err := r.selectFresh(ctx, observed, matching); err != nil {
+			return nil, err
+		}
+	}
 	slices.Sort(observed.Selected)
 	return nil, nil //nolint:nilnil // nor is a valid one
+}
+
+// selectFresh asks the API server which clusters are selected, before any is withdrawn. The
+// caches of the object and of the Clusters may be of different ages: a user may have given a
+// cluster the label that the selector asks for since yesterday, or the other way around.
+func (r *Reconciler) selectFresh(ctx context.Context, observed *decide.Observed, matching client.MatchingLabelsSelector) error {
+	newest := r.newOf(r.Kind)
+	if err := r.Live.Get(ctx, observed.Key(), newest); err != nil {
+		return r.unlessGone(err, "reading %s %s", r.Kind, observed.Key())
+	}
+	if newest.GetGeneration() != observed.Generation || newest.GetUID() != observed.Owner.UID {
+		r.ledger.WroteObject(newest)
+		return &lookAgainError{what: "reading " + r.Kind + " " + observed.Key().String(), err: errors.New("the cache is older")}
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersion(clusterv1alpha1.GroupVersion).WithKind("ClusterList"))
+	if err := r.Live.List(ctx, list, matching); err != nil {
+		return fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
+	}
+	observed.Selected = observed.Selected[:0]
+	for i := range list.Items {
+		observed.Selected = append(observed.Selected, list.Items[i].Name)
+	}
+	return nil
 }
 
 // observeWorks lists the Works of an owner, including writes of this process that

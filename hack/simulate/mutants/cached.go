@@ -37,6 +37,7 @@ var inCached = []Mutant{
 	{
 		Name:  "a Work that the cache cannot show is forgotten",
 		Theme: "webhooks",
+		Test:  "TestStrippedWorkThatCannotBeWritten",
 		Edits: one("cached/ledger.go", "Ledger.Amend", `isOld && !isDoubtful || `, `isOld || `),
 	},
 	{

@@ -59,6 +59,7 @@ var inDecide = []Mutant{
 	{
 		Name:  "a new template ends the count of writes that are still to be reported",
 		Theme: "rollouts",
+		Test:  "TestHealthAfterReplicasChange",
 		Edits: one("decide/floor.go", "PassedFloor", `return passedFloor + strconv.FormatInt(generation, 10)`, `_ = generation`),
 	},
 	{
@@ -114,6 +115,12 @@ var inDecide = []Mutant{
 		Theme: "watches",
 		Edits: one("decide/status.go", "verdict",
 			`problem := observed.Resource.Problem; problem != nil {`, `problem := observed.Resource.Problem; problem != nil && problem.Err == nil {`),
+	},
+	{
+		Name:  "clusters are withdrawn because the caches are of different ages",
+		Theme: "staged fleets",
+		Test:  "TestCachesOfDifferentAges",
+		Edits: one("decide/observed.go", "Observed.Withdraws", `return true`, `continue`),
 	},
 	{
 		Name:  "an object without any selected cluster is Ready",

@@ -1,0 +1,101 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// lags has the caches show the Clusters, or the object, as they are now. It returns a
+// function that ends that.
+func (b *bench) lags(t *testing.T, clusters, object bool) (catchUp func()) {
+	t.Helper()
+	before, list := b.propagation(t), &clusterv1alpha1.ClusterList{}
+	if err := b.server.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	funcs := b.interceptor()
+	funcs.List = func(ctx context.Context, c client.WithWatch, into client.ObjectList, options ...client.ListOption) error {
+		shown, ok := into.(*clusterv1alpha1.ClusterList)
+		if !ok || !clusters {
+			return c.List(ctx, into, options...)
+		}
+		asked := (&client.ListOptions{}).ApplyOptions(options)
+		for i := range list.Items {
+			if asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(list.Items[i].Labels)) {
+				shown.Items = append(shown.Items, list.Items[i])
+			}
+		}
+		return nil
+	}
+	funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+		if shown, ok := into.(*propagationv1alpha1.DirectPropagation); ok && object {
+			before.DeepCopyInto(shown)
+			return nil
+		}
+		return c.Get(ctx, key, into, options...)
+	}
+	current := b.Client
+	b.Client = compacting{interceptor.NewClient(b.server, funcs)}
+	return func() { b.Client = current }
+}
+
+// A user moves a cluster and what selects it. Neither order of the two changes withdraws
+// anything, whichever of them the caches show first.
+func TestCachesOfDifferentAges(t *testing.T) {
+	for name, lagging := range map[string]struct{ clusters, object bool }{
+		"the Clusters are older": {clusters: true},
+		"the object is older":    {object: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := selecting(t)
+			b.confirm(t)
+			b.settle(t)
+			b.relabel(t, "member2", map[string]string{"site": "near"})
+			catchUp := b.lags(t, lagging.clusters, lagging.object)
+			b.relabel(t, "member3", map[string]string{"site": "near"})
+			object := b.propagation(t)
+			object.Generation++
+			object.Spec.ClusterSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"site": "near"}}
+			if err := b.server.Update(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				_ = b.reconcile(t)
+			}
+			if b.workOn(t, "member3").DeletionTimestamp != nil {
+				t.Error("the cluster is withdrawn")
+			}
+			catchUp()
+			b.settle(t)
+			b.worksAreOn(t, "member1", "member2", "member3")
+			b.relabel(t, "member3", nil)
+			b.settle(t)
+			b.worksAreOn(t, "member1", "member2")
+		})
+	}
+}
