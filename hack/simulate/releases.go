@@ -286,7 +286,9 @@ func (t *truth) mayGetRevision(object cached.Object, status *propagationv1alpha1
 	if now.revision == "" { // the rollout has ended
 		const seen = time.Minute // users may have added one again since then
 		ended := object.GetSpec().Rollout == nil || time.Since(t.releases.readded[now.owner]) < seen
-		return ended && (status.FailedRevision != status.UpdateRevision || !t.requestsFailed(object, status))
+		failed := share{owner: now.owner, revision: status.FailedRevision, cluster: cluster}
+		isFailed := now.content == cmp.Or(t.releases.contents[failed], t.releases.asked[failed], now.content)
+		return ended && (status.FailedRevision != status.UpdateRevision || !isFailed || !t.requestsFailed(object, status))
 	}
 	allowed := []string{before.revision, status.CurrentRevision}
 	if turn := turnOf(status, cluster); turn != nil {
