@@ -147,14 +147,20 @@ func (w *World) isUnreadableRevision(object cached.Object, cluster string) bool 
 }
 
 // isHeldBack reports whether a rollout has suspended the Work of a cluster: its turn is
-// stopped, or there is nothing that it could have instead of an abandoned revision.
+// stopped, or there is nothing that it could have instead of an abandoned revision, or what
+// it should have instead cannot be rendered.
 func isHeldBack(object cached.Object, cluster string) bool {
 	status := object.GetStatus().Rollout
 	if status == nil {
 		return false
 	}
 	turn := turnOf(status, cluster)
-	return turn != nil && turn.StoppedAt != nil || turn == nil && status.CurrentRevision == ""
+	if turn == nil {
+		return status.CurrentRevision == ""
+	}
+	return turn.StoppedAt != nil || slices.ContainsFunc(object.GetStatus().Clusters, func(row propagationv1alpha1.ClusterStatus) bool {
+		return row.Name == cluster && row.Reason == propagationv1alpha1.ReasonRenderFailed
+	})
 }
 
 // isKept returns how a Work differs from the revision that a rollout leaves on its
