@@ -284,6 +284,9 @@ func (w *World) hasTerms(ctx context.Context, object cached.Object) error {
 		if held == nil || held.work.DeletionTimestamp != nil || !isOurs(held.work) || held.work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()) || !w.mayHaveWork(ctx, target.Name) {
 			continue
 		}
+		if held.where.key != key && ptr.Deref(held.work.Spec.SuspendDispatching, false) {
+			continue // it holds an object that nobody names anymore, and is not resumed
+		}
 		if why := differsInTerms(object, target.Name, held.work); why != "" {
 			return violated("wrong terms", "the Work of %s for %s: %s", titleOf(object), target.Name, why)
 		}
