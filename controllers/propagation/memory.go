@@ -93,6 +93,8 @@ type memory struct {
 	// statusWritten is when the status was last written, or when a first status was
 	// held back; the zero time for never.
 	statusWritten time.Time
+	// statusUnknown: the last write of the status failed, or seemed to.
+	statusUnknown bool
 	// awaited is when a status was first held back until the dependencies are checked; the
 	// zero time for never.
 	awaited time.Time

@@ -197,17 +197,37 @@ func isUrgent(before, after *propagationv1alpha1.PropagationStatus) bool {
 // in Events. It returns the object as it was written.
 func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, status *propagationv1alpha1.PropagationStatus) (cached.Object, error) {
 	before := object.GetStatus().DeepCopy()
+	remembered := r.memories.of(client.ObjectKeyFromObject(object))
 	if equality.Semantic.DeepEqual(before, status) {
-		return object, nil
+		return object, r.knowStatus(ctx, object, remembered)
 	}
 	written, err := r.putStatus(ctx, object, status)
-	if err != nil {
+	if remembered.statusUnknown = err != nil; err != nil {
 		return nil, err
 	}
-	r.memories.of(client.ObjectKeyFromObject(object)).statusWritten = r.Clock.Now()
+	remembered.statusWritten = r.Clock.Now()
 	logReady(ctx, before, status)
 	r.tell(written, before, status)
 	return written, nil
+}
+
+// knowStatus makes sure that the API server has the status that the cache shows. After a
+// write that failed, or seemed to, it may have another one, and nothing wakes the object when
+// the cache shows that.
+func (r *Reconciler) knowStatus(ctx context.Context, object cached.Object, remembered *memory) error {
+	if !remembered.statusUnknown {
+		return nil
+	}
+	newest, key := r.newOf(r.Kind), client.ObjectKeyFromObject(object)
+	if err := r.Live.Get(ctx, key, newest); err != nil {
+		return r.unlessGone(err, "reading %s %s", r.Kind, key)
+	}
+	remembered.statusUnknown = false
+	if newest.GetResourceVersion() == object.GetResourceVersion() {
+		return nil
+	}
+	r.ledger.WroteObject(newest)
+	return &lookAgainError{what: "reading " + r.Kind + " " + key.String(), err: errors.New("the cache is older")}
 }
 
 // putStatus writes a status and nothing else. It returns the object as it was written.

@@ -19,7 +19,9 @@ package propagation
 import (
 	"context"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,5 +99,44 @@ func TestCachesOfDifferentAges(t *testing.T) {
 			b.settle(t)
 			b.worksAreOn(t, "member1", "member2")
 		})
+	}
+}
+
+// The status that is written last is the one that counts, even if the answer to a write was
+// lost, and the cache shows for a while what was there before.
+func TestStatusOfALostAnswer(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	catchUp := b.lags(t, false, true)
+	b.hasContact(t, "member1", metav1.ConditionFalse)
+	b.loses = func(write string) bool { return write == "update status of DirectPropagation shop/web" }
+	_ = b.reconcile(t)
+	b.loses = nil
+	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonClusterNotReady {
+		t.Fatalf("the row: %s", described(row))
+	}
+	b.hasContact(t, "member1", metav1.ConditionTrue)
+	for range 3 {
+		b.memories.of(web).statusWritten = time.Time{}
+		_ = b.reconcile(t)
+	}
+	if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonApplied {
+		t.Errorf("the row: %s", described(row))
+	}
+	catchUp()
+}
+
+// hasContact changes whether Karmada has contact with a cluster.
+func (b *bench) hasContact(t *testing.T, name string, status metav1.ConditionStatus) {
+	t.Helper()
+	cluster := memberCluster(name)
+	if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{Type: clusterv1alpha1.ClusterConditionReady, Status: status, Reason: "Test"})
+	if err := b.server.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
 	}
 }
