@@ -217,7 +217,7 @@ func (w *World) hasFollowers(ctx context.Context) error {
 		}
 		should, asked := w.asksOfFollower(held)
 		resource := w.truth.desired.latest(held.where.key)
-		if !asked || isClaimed(resource) {
+		if !asked || resource != nil && isClaimed(resource) {
 			continue
 		}
 		is := terms{resolutionOf(held.work) == "overwrite", ptr.Deref(held.work.Spec.SuspendDispatching, false), ptr.Deref(held.work.Spec.PreserveResourcesOnDeletion, false)}
