@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -166,6 +167,12 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 // caches of the object and of the Clusters may be of different ages: a user may have given a
 // cluster the label that the selector asks for since yesterday, or the other way around.
 func (r *Reconciler) selectFresh(ctx context.Context, observed *decide.Observed, matching client.MatchingLabelsSelector) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersion(clusterv1alpha1.GroupVersion).WithKind("ClusterList"))
+	if err := r.Live.List(ctx, list, matching); err != nil {
+		return fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
+	}
+	// Read last: an unchanged object had this selector when the Clusters were listed.
 	newest := r.newOf(r.Kind)
 	if err := r.Live.Get(ctx, observed.Key(), newest); err != nil {
 		return r.unlessGone(err, "reading %s %s", r.Kind, observed.Key())
@@ -173,11 +180,6 @@ func (r *Reconciler) selectFresh(ctx context.Context, observed *decide.Observed,
 	if newest.GetGeneration() != observed.Generation || newest.GetUID() != observed.Owner.UID {
 		r.ledger.WroteObject(newest)
 		return &lookAgainError{what: "reading " + r.Kind + " " + observed.Key().String(), err: errors.New("the cache is older")}
-	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(schema.GroupVersion(clusterv1alpha1.GroupVersion).WithKind("ClusterList"))
-	if err := r.Live.List(ctx, list, matching); err != nil {
-		return fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 	}
 	observed.Selected = observed.Selected[:0]
 	for i := range list.Items {
@@ -214,7 +216,11 @@ func (r *Reconciler) observeUncached(ctx context.Context, owner render.Owner, kn
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading Work %s: %w", key, err)
 	}
-	if _, labeled := live.Labels[propagationv1alpha1.OwnerUIDLabel]; err != nil || labeled || live.UID != known.UID {
+	if _, compactErr := render.Compact(live); compactErr != nil {
+		return compactErr //nolint:wrapcheck // it says which Work
+	}
+	// What somebody has changed may be somebody else's by now: the next attempt judges that.
+	if err != nil || live.UID != known.UID || live.Generation != known.Generation || !maps.Equal(live.Labels, known.Labels) || !maps.Equal(live.Annotations, known.Annotations) {
 		r.ledger.Forget(owner.UID, known)
 		delete(works, key)
 		return nil

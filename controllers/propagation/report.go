@@ -202,7 +202,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, object cached.Object, stat
 		return object, r.knowStatus(ctx, object, remembered)
 	}
 	written, err := r.putStatus(ctx, object, status)
-	if remembered.statusUnknown = err != nil; err != nil {
+	if err != nil {
 		return nil, err
 	}
 	remembered.statusWritten = r.Clock.Now()
@@ -234,7 +234,9 @@ func (r *Reconciler) knowStatus(ctx context.Context, object cached.Object, remem
 func (r *Reconciler) putStatus(ctx context.Context, object cached.Object, status *propagationv1alpha1.PropagationStatus) (cached.Object, error) {
 	written, _ := object.DeepCopyObject().(cached.Object)
 	*written.GetStatus() = *status
-	if err := r.Client.Status().Update(ctx, written); err != nil {
+	err := r.Client.Status().Update(ctx, written)
+	r.memories.of(client.ObjectKeyFromObject(object)).statusUnknown = err != nil
+	if err != nil {
 		return nil, fmt.Errorf("writing the status of %s %s/%s: %w", r.Kind, object.GetNamespace(), object.GetName(), err)
 	}
 	r.ledger.WroteObject(written)
