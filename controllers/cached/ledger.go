@@ -109,16 +109,13 @@ func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1al
 		isOld := l.clock.Since(entry.at) > LedgerTTL
 		isDoubtful := isOld && works[key] == nil && !isLabeled(entry.work)
 		if isOld && !isDoubtful || caughtUp(works[key], entry.work) {
-			delete(l.works[owner], key)
+			l.remove(owner, key)
 			continue
 		}
 		works[key] = entry.work
 		if isDoubtful {
 			doubtful = append(doubtful, entry.work)
 		}
-	}
-	if len(l.works[owner]) == 0 {
-		delete(l.works, owner)
 	}
 	return doubtful
 }
@@ -162,7 +159,14 @@ func (l *Ledger) NotDeleted(owner types.UID, work client.Object, perhaps bool) {
 func (l *Ledger) drop(owner types.UID, work client.Object) {
 	key := client.ObjectKeyFromObject(work)
 	if entry, found := l.works[owner][key]; found && entry.work.UID == work.GetUID() {
-		delete(l.works[owner], key)
+		l.remove(owner, key)
+	}
+}
+
+// remove removes an entry, and the map of an owner that has none left.
+func (l *Ledger) remove(owner types.UID, key types.NamespacedName) {
+	if delete(l.works[owner], key); len(l.works[owner]) == 0 {
+		delete(l.works, owner)
 	}
 }
 
@@ -191,7 +195,7 @@ func (l *Ledger) Disown(owner types.UID, work client.Object) {
 	defer l.mu.Unlock()
 	key := client.ObjectKeyFromObject(work)
 	if entry, found := l.works[owner][key]; found && isNewer(work, entry.work) {
-		delete(l.works[owner], key)
+		l.remove(owner, key)
 	}
 }
 

@@ -170,6 +170,9 @@ func TestGoneConcernsAllOwners(t *testing.T) {
 	if ledger.Gone(versioned("a", "10"), "owner", "vanished"); ledger.Pending("vanished") {
 		t.Error("a Work that is gone is still pending")
 	}
+	if len(ledger.works) != 0 {
+		t.Errorf("left: %v", ledger.works)
+	}
 }
 
 func TestLedgerOfObjects(t *testing.T) {

@@ -186,8 +186,8 @@ func (o *Observed) Holding() []string {
 	return slices.Compact(clusters)
 }
 
-// Withdraws reports whether a cluster has a Work that is not being deleted, and is neither
-// named nor selected.
+// Withdraws reports whether a cluster has a Work to delete now, and is neither named nor
+// selected.
 func (o *Observed) Withdraws() bool {
 	wanted := make(map[string]bool, len(o.Spec.Clusters)+len(o.Selected))
 	for i := range o.Spec.Clusters {
@@ -197,7 +197,11 @@ func (o *Observed) Withdraws() bool {
 		wanted[name] = true
 	}
 	for key, work := range o.Works {
-		if work.DeletionTimestamp == nil && !wanted[render.ClusterOf(key.Namespace)] {
+		removal := Removal{Cluster: render.ClusterOf(key.Namespace), Work: work}
+		if work.DeletionTimestamp != nil || wanted[removal.Cluster] {
+			continue
+		}
+		if _, waits := o.refused(removal.Slot(), removal.What()); !waits {
 			return true
 		}
 	}

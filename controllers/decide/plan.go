@@ -219,8 +219,8 @@ func (p *Plan) Slots() map[string]bool {
 // holdsBack reports whether the API server has just refused something, and records
 // it.
 func (p *Plan) holdsBack(observed *Observed, cluster, slot, what string) bool {
-	setback, found := observed.Setbacks[slot]
-	if !found || setback.What != what || !setback.Until.After(observed.Now) {
+	setback, found := observed.refused(slot, what)
+	if !found {
 		return false
 	}
 	if p.HeldBack == nil {

@@ -37,6 +37,12 @@ type Setback struct {
 	Count int
 }
 
+// refused returns the refusal because of which a write is not tried yet.
+func (o *Observed) refused(slot, what string) (Setback, bool) {
+	setback, found := o.Setbacks[slot]
+	return setback, found && setback.What == what && setback.Until.After(o.Now)
+}
+
 // What distinguishes writes that may have different results.
 func (w *Write) What(observed *Observed) string {
 	return fmt.Sprint("write ", w.Rendering.Revision, " ", observed.Resource.UID, " ", observed.Generation)

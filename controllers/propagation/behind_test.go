@@ -18,18 +18,24 @@ package propagation
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
 )
 
 // lags has the caches show the Clusters, or the object, as they are now. It returns a
@@ -102,6 +108,87 @@ func TestCachesOfDifferentAges(t *testing.T) {
 	}
 }
 
+// betweenReads calls happen once, after the first read of a client that succeeds.
+type betweenReads struct {
+	client.Reader
+	happen func()
+}
+
+func (r *betweenReads) happened() {
+	happen := r.happen
+	if r.happen = nil; happen != nil {
+		happen()
+	}
+}
+
+func (r *betweenReads) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	defer r.happened()
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
+func (r *betweenReads) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	defer r.happened()
+	return r.Reader.List(ctx, list, options...)
+}
+
+// A user moves a cluster, and what selects it, while another cluster is being withdrawn. At
+// no time is the cluster that moves not selected.
+func TestClusterMovesWhileAnotherIsWithdrawn(t *testing.T) {
+	b := selecting(t)
+	b.relabel(t, "member2", map[string]string{"site": "far"})
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	b.relabel(t, "member2", nil)
+	catchUp := b.lags(t, true, true)
+	b.Live = &betweenReads{Reader: b.server, happen: func() {
+		near := map[string]string{"site": "near"}
+		object := b.propagation(t)
+		object.Generation++
+		object.Spec.ClusterSelector.MatchLabels = near
+		if err := b.server.Update(t.Context(), object); err != nil {
+			t.Error(err)
+		}
+		b.relabel(t, "member3", near)
+	}}
+	_ = b.reconcile(t)
+	if b.workOn(t, "member3").DeletionTimestamp != nil {
+		t.Error("the cluster is withdrawn")
+	}
+	catchUp()
+	b.settle(t)
+	b.worksAreOn(t, "member1", "member3")
+}
+
+// While the API server refuses to delete the Work of a cluster, the Clusters are not listed
+// again each time another cluster reports.
+func TestRefusedRemovalListsNoClusters(t *testing.T) {
+	b := selecting(t)
+	b.confirm(t)
+	b.settle(t)
+	b.refuse = func(write string) error {
+		if strings.HasPrefix(write, "delete Work") {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "works"}, "web", errors.New("a webhook denies it"))
+		}
+		return nil
+	}
+	passive := clocktesting.NewFakePassiveClock(time.Now())
+	b.Clock, b.ledger = passive, cached.NewLedger(passive)
+	b.relabel(t, "member3", nil)
+	lists := 0
+	b.Live = listCounter{b.server, "ClusterList", &lists}
+	for range 10 {
+		_ = b.reconcile(t)
+	}
+	if row := b.rowOf(t, "member3"); lists != 1 || row.Reason != propagationv1alpha1.ReasonWriteFailed {
+		t.Errorf("%d lists; the row: %s", lists, described(row))
+	}
+	b.refuse = nil
+	passive.SetTime(passive.Now().Add(time.Minute))
+	b.settle(t)
+	b.worksAreOn(t, "member1")
+}
+
 // The status that is written last is the one that counts, even if the answer to a write was
 // lost, and the cache shows for a while what was there before.
 func TestStatusOfALostAnswer(t *testing.T) {
@@ -126,6 +213,31 @@ func TestStatusOfALostAnswer(t *testing.T) {
 		t.Errorf("the row: %s", described(row))
 	}
 	catchUp()
+}
+
+// The same if it is the status that records a rollout, and the user takes the change back.
+func TestRolloutOfALostAnswer(t *testing.T) {
+	s := newStage(t, nil)
+	catchUp := s.lags(t, false, true)
+	s.changeImage(t, "nginx:2")
+	s.loses = func(write string) bool { return write == "update status of DirectPropagation shop/web" }
+	if err := s.reconcile(t); err == nil {
+		t.Fatal("no status is written")
+	}
+	s.loses = nil
+	if s.rollout().Phase == propagationv1alpha1.RolloutPhaseCompleted {
+		t.Fatalf("no rollout is recorded: %+v", s.rollout())
+	}
+	s.changeImage(t, "nginx:1")
+	for range 3 {
+		_ = s.reconcile(t)
+	}
+	if s.rollout().Phase != propagationv1alpha1.RolloutPhaseCompleted {
+		t.Errorf("still recorded: %+v", s.rollout())
+	}
+	catchUp()
+	s.goesOn()
+	s.images("nginx:1", "nginx:1")
 }
 
 // hasContact changes whether Karmada has contact with a cluster.

@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -322,6 +323,48 @@ func TestStrippedWorkIsRestored(t *testing.T) {
 	}
 	if work := b.workOn(t, "member1"); work.DeletionTimestamp != nil || work.Labels[propagationv1alpha1.OwnerUIDLabel] != "ours" {
 		t.Errorf("not restored: %+v", work.ObjectMeta)
+	}
+}
+
+// TestStrippedWorkThatSomebodyChanges: a Work that has lost its label, and that somebody has
+// changed since, goes with its object only if it has its label again.
+func TestStrippedWorkThatSomebodyChanges(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*workv1alpha1.Work)
+		goes   bool
+	}{
+		"somebody uses it for something else": {change: func(work *workv1alpha1.Work) {
+			work.Labels, work.Annotations = map[string]string{"app": "theirs"}, nil
+		}},
+		"a write whose answer was lost labels it": {goes: true, change: func(work *workv1alpha1.Work) {
+			work.Labels[propagationv1alpha1.OwnerUIDLabel] = "ours"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, passive := hasStrippedWork(t)
+			shown := b.Reconciler.works
+			b.Reconciler.works = func(key string) ([]client.Object, error) {
+				works, err := shown(key)
+				return slices.DeleteFunc(works, func(work client.Object) bool { return work.GetNamespace() == "karmada-es-member1" }), err
+			}
+			_ = b.reconcile(t)
+			work := b.workOn(t, "member1")
+			tc.change(work)
+			if err := b.server.Update(t.Context(), work); err != nil {
+				t.Fatal(err)
+			}
+			b.refuse = nil
+			if err := b.server.Delete(t.Context(), b.propagation(t)); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				passive.SetTime(passive.Now().Add(31 * time.Second))
+				_ = b.reconcile(t)
+			}
+			if gone := b.workOn(t, "member1").DeletionTimestamp != nil; gone != tc.goes {
+				t.Errorf("deleted: %t; the writes: %v", gone, b.writes)
+			}
+		})
 	}
 }
 

@@ -195,10 +195,8 @@ func (r *Reconciler) observeWorks(ctx context.Context, owner render.Owner) (map[
 	if err != nil {
 		return nil, fmt.Errorf("finding the Works of %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
-	for _, work := range r.ledger.Amend(owner.UID, works) {
-		if err := r.observeUncached(ctx, owner, work, works); err != nil {
-			return nil, err
-		}
+	if err := r.observeUncached(ctx, owner, r.ledger.Amend(owner.UID, works), works); err != nil {
+		return nil, err
 	}
 	for key, work := range works {
 		if decide.TakenOver(work) != "" {
@@ -209,24 +207,39 @@ func (r *Reconciler) observeWorks(ctx context.Context, owner render.Owner) (map[
 	return works, nil
 }
 
-// observeUncached reads a Work that has lost the label of the cached ones.
-func (r *Reconciler) observeUncached(ctx context.Context, owner render.Owner, known *workv1alpha1.Work, works map[types.NamespacedName]*workv1alpha1.Work) error {
+// observeUncached reads the Works that have lost the label of the cached ones, and replaces
+// what is known about them.
+func (r *Reconciler) observeUncached(ctx context.Context, owner render.Owner, known []*workv1alpha1.Work, works map[types.NamespacedName]*workv1alpha1.Work) error {
+	found, errs := make([]*workv1alpha1.Work, len(known)), make([]error, len(known))
+	r.parallel(len(known), func(i int) { found[i], errs[i] = r.readUncached(ctx, owner, known[i]) })
+	for i, work := range known {
+		key := client.ObjectKeyFromObject(work)
+		if delete(works, key); found[i] != nil {
+			works[key] = found[i]
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readUncached reads a Work that has lost the label of the cached ones. It returns nil if
+// the Work no longer belongs to its owner for certain.
+func (r *Reconciler) readUncached(ctx context.Context, owner render.Owner, known *workv1alpha1.Work) (*workv1alpha1.Work, error) {
 	live, key := &workv1alpha1.Work{}, client.ObjectKeyFromObject(known)
 	err := r.Live.Get(ctx, key, live)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading Work %s: %w", key, err)
+		return nil, fmt.Errorf("reading Work %s: %w", key, err)
 	}
 	if _, compactErr := render.Compact(live); compactErr != nil {
-		return compactErr //nolint:wrapcheck // it says which Work
+		return nil, compactErr //nolint:wrapcheck // it says which Work
 	}
+	isSame := live.Generation == known.Generation && maps.Equal(live.Labels, known.Labels) && maps.Equal(live.Annotations, known.Annotations)
+	isLabeled := live.Labels[propagationv1alpha1.OwnerUIDLabel] == string(owner.UID)
 	// What somebody has changed may be somebody else's by now: the next attempt judges that.
-	if err != nil || live.UID != known.UID || live.Generation != known.Generation || !maps.Equal(live.Labels, known.Labels) || !maps.Equal(live.Annotations, known.Annotations) {
+	if err != nil || live.UID != known.UID || !isSame && !isLabeled {
 		r.ledger.Forget(owner.UID, known)
-		delete(works, key)
-		return nil
+		return nil, nil //nolint:nilnil // it is not an error to be gone
 	}
-	works[key] = live
-	return r.ledger.Wrote(owner.UID, live)
+	return live, r.ledger.Wrote(owner.UID, live)
 }
 
 func (r *Reconciler) observeClusters(ctx context.Context, observed *decide.Observed) error {

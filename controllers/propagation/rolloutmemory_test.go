@@ -280,14 +280,15 @@ func TestMissingNamespaceOfRevisionsIsReported(t *testing.T) {
 	}
 }
 
-// listCounter counts lists of revisions.
+// listCounter counts lists of a kind.
 type listCounter struct {
 	client.Reader
+	kind  string
 	lists *int
 }
 
 func (c listCounter) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	if list.GetObjectKind().GroupVersionKind().Kind == "PropagationRevisionList" {
+	if list.GetObjectKind().GroupVersionKind().Kind == c.kind {
 		*c.lists++
 	}
 	return c.Reader.List(ctx, list, options...)
@@ -303,7 +304,7 @@ func TestObjectWithoutARolloutListsNoRevisions(t *testing.T) {
 		t.Fatalf("still stored: %q", stored)
 	}
 	lists := 0
-	s.Live = listCounter{s.Live, &lists}
+	s.Live = listCounter{s.Live, "PropagationRevisionList", &lists}
 	for range 3 {
 		_ = s.reconcile(t)
 	}

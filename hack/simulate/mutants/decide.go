@@ -173,8 +173,8 @@ var inPlans = []Mutant{
 	{
 		Name:  "a refused write is not made after its delay",
 		Theme: "webhooks",
-		Edits: one("decide/plan.go", "Plan.holdsBack",
-			`!setback.Until.After(observed.Now)`, `setback.Until.After(observed.Now)`),
+		Edits: one("decide/setback.go", "Observed.refused",
+			`setback.Until.After(o.Now)`, `!setback.Until.After(o.Now)`),
 	},
 	{
 		Name: "a Work that somebody else has deleted is not restored",
