@@ -18,6 +18,8 @@ package cached
 
 import (
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,8 +102,8 @@ func (l *Ledger) Wrote(owner types.UID, work *workv1alpha1.Work) error {
 }
 
 // Amend updates cached Works to what was written, and forgets writes that the cache
-// shows. It returns the old ones that the cache cannot show, because the Works have lost
-// the label of the cached ones: only the API server knows what has become of those.
+// shows. It returns the old ones that the cache cannot show, in order, because the Works
+// have lost the label of the cached ones: only the API server knows what has become of those.
 func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1alpha1.Work) (doubtful []*workv1alpha1.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,6 +119,7 @@ func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1al
 			doubtful = append(doubtful, entry.work)
 		}
 	}
+	slices.SortFunc(doubtful, func(a, b *workv1alpha1.Work) int { return strings.Compare(a.Namespace, b.Namespace) })
 	return doubtful
 }
 
@@ -145,11 +148,18 @@ const maxLosses = 1000
 
 // NotDeleted takes back what Deleted has recorded after the deletion has failed. If it
 // may have succeeded all the same, the Work still counts as deleted by this process
-// when it vanishes.
+// when it vanishes. One that the cache cannot show is read again.
 func (l *Ledger) NotDeleted(owner types.UID, work client.Object, perhaps bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop(owner, work)
+	key := client.ObjectKeyFromObject(work)
+	if entry, found := l.works[owner][key]; found && entry.work.UID == work.GetUID() && !isLabeled(entry.work) {
+		kept := entry.work.DeepCopy()
+		kept.DeletionTimestamp = nil
+		l.works[owner][key] = ledgerEntry{work: kept}
+	} else {
+		l.drop(owner, work)
+	}
 	if !perhaps {
 		delete(l.deletions, work.GetUID())
 	}

@@ -283,6 +283,11 @@ func TestStrippedWorkIsRemoved(t *testing.T) {
 				}
 			}
 			goesOn(10)
+			withdraw(b)
+			goesOn(10)
+			if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonWriteFailed {
+				t.Errorf("the deletion is refused, and the row says: %s", described(row))
+			}
 			refuse := b.refuse
 			b.refuse = func(write string) error {
 				if strings.HasPrefix(write, "delete") {
@@ -290,10 +295,12 @@ func TestStrippedWorkIsRemoved(t *testing.T) {
 				}
 				return refuse(write)
 			}
-			withdraw(b)
-			goesOn(10)
+			goesOn(20)
 			if b.workOn(t, "member1").DeletionTimestamp == nil {
 				t.Errorf("the Work stays; the writes: %v", b.writes)
+			}
+			if row := b.rowOf(t, "member1"); row.Reason != propagationv1alpha1.ReasonRemoving {
+				t.Errorf("the cluster still has the resource, and the row says: %s", described(row))
 			}
 		})
 	}

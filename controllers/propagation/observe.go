@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -210,15 +211,23 @@ func (r *Reconciler) observeWorks(ctx context.Context, owner render.Owner) (map[
 // observeUncached reads the Works that have lost the label of the cached ones, and replaces
 // what is known about them.
 func (r *Reconciler) observeUncached(ctx context.Context, owner render.Owner, known []*workv1alpha1.Work, works map[types.NamespacedName]*workv1alpha1.Work) error {
-	found, errs := make([]*workv1alpha1.Work, len(known)), make([]error, len(known))
-	r.parallel(len(known), func(i int) { found[i], errs[i] = r.readUncached(ctx, owner, known[i]) })
+	found, errs, failed := make([]*workv1alpha1.Work, len(known)), make([]error, len(known)), atomic.Bool{}
+	r.parallel(len(known), func(i int) {
+		if !failed.Load() {
+			found[i], errs[i] = r.readUncached(ctx, owner, known[i])
+			failed.CompareAndSwap(false, errs[i] != nil)
+		}
+	})
 	for i, work := range known {
+		if errs[i] != nil {
+			return errs[i] // the same one each time, which is no news
+		}
 		key := client.ObjectKeyFromObject(work)
 		if delete(works, key); found[i] != nil {
 			works[key] = found[i]
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // readUncached reads a Work that has lost the label of the cached ones. It returns nil if
@@ -232,7 +241,8 @@ func (r *Reconciler) readUncached(ctx context.Context, owner render.Owner, known
 	if _, compactErr := render.Compact(live); compactErr != nil {
 		return nil, compactErr //nolint:wrapcheck // it says which Work
 	}
-	isSame := live.Generation == known.Generation && maps.Equal(live.Labels, known.Labels) && maps.Equal(live.Annotations, known.Annotations)
+	// The API server and this process change the rest, too.
+	isSame := render.Revision(live) == render.Revision(known) && render.OwnerOf(live) == render.OwnerOf(known) && maps.Equal(live.Labels, known.Labels)
 	isLabeled := live.Labels[propagationv1alpha1.OwnerUIDLabel] == string(owner.UID)
 	// What somebody has changed may be somebody else's by now: the next attempt judges that.
 	if err != nil || live.UID != known.UID || !isSame && !isLabeled {
