@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
@@ -123,14 +124,45 @@ const answerTime = 31 * time.Second
 // contact was regained has noted when that was. If attempts were refused in the meantime,
 // True is as late for that reason, and is proven by another attempt, too.
 func tookTooLong(work *workv1alpha1.Work, dispatching, applied *metav1.Condition) bool {
-	if dispatching.Status != metav1.ConditionTrue || dispatching.LastTransitionTime.IsZero() {
+	began := beganAt(work, dispatching)
+	if began.IsZero() {
 		return false
 	}
-	began := dispatching.LastTransitionTime.Time
 	if regained, err := time.Parse(time.RFC3339, work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation]); err == nil && regained.After(began) {
 		began = regained
 	}
 	return applied.LastTransitionTime.Sub(began) >= answerTime
+}
+
+// beganAt is when the attempts at a Work began; the zero time if that is not known. That
+// of a suspended Work is noted, unless it had a result when it was suspended.
+func beganAt(work *workv1alpha1.Work, dispatching *metav1.Condition) time.Time {
+	if dispatching.Status == metav1.ConditionTrue {
+		return dispatching.LastTransitionTime.Time
+	}
+	noted, _ := time.Parse(time.RFC3339, work.Annotations[propagationv1alpha1.AttemptingSinceAnnotation])
+	return noted
+}
+
+// attemptingSince is what to note on a Work that has a target about an attempt that may be
+// in progress: an attempt that has begun goes on when the Work is suspended, and its result
+// comes before Dispatching is False.
+func attemptingSince(observed *Observed, target render.Target, work *workv1alpha1.Work) string {
+	if !target.Suspend {
+		return ""
+	}
+	if ptr.Deref(work.Spec.SuspendDispatching, false) {
+		return work.Annotations[propagationv1alpha1.AttemptingSinceAnnotation]
+	}
+	if proof, _ := EvidenceOf(work); proof == Confirmed {
+		return ""
+	}
+	began := observed.Now
+	dispatching := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching)
+	if dispatching != nil && dispatching.Status == metav1.ConditionTrue && !dispatching.LastTransitionTime.IsZero() {
+		began = dispatching.LastTransitionTime.Time
+	}
+	return began.UTC().Format(time.RFC3339)
 }
 
 // WantsReset reports whether a Work has conditions that must be removed before its

@@ -16,7 +16,63 @@ limitations under the License.
 
 package decide
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+)
+
+// TestAttemptThatEndsSuspended: a user suspends dispatching while an attempt is in progress.
+// Whether the member has answered it must still be known when Dispatching is False.
+func TestAttemptThatEndsSuspended(t *testing.T) {
+	began := now.Add(-time.Minute)
+	begins := conditionAt(dispatched, began)
+	noted := began.UTC().Format(time.RFC3339)
+	for name, tc := range map[string]struct {
+		work []func(*workv1alpha1.Work)
+		note string
+	}{
+		"an attempt is in progress":  {[]func(*workv1alpha1.Work){conditions(begins)}, noted},
+		"one may begin":              {nil, now.UTC().Format(time.RFC3339)},
+		"it is refused so far":       {[]func(*workv1alpha1.Work){conditions(begins, conditionAt(failed, now))}, noted},
+		"it has applied the content": {[]func(*workv1alpha1.Work){conditions(begins, conditionAt(applied, began))}, ""},
+		"it is suspended already": {[]func(*workv1alpha1.Work){conditions(begins), annotated(propagationv1alpha1.AttemptingSinceAnnotation, noted), func(work *workv1alpha1.Work) {
+			work.Spec.SuspendDispatching = ptr.To(true)
+		}}, noted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			observed := scene(one, suspended, on("member1", tc.work...))
+			write, _ := planWrite(observed, observed.Targets[0], observed.Resource.On("member1"), observed.Work("member1"))
+			if write.Target.Attempting != tc.note {
+				t.Errorf("the note is %q, want %q", write.Target.Attempting, tc.note)
+			}
+		})
+	}
+	ended := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(now)}
+	for name, tc := range map[string]struct {
+		note  string
+		after time.Duration
+		want  Evidence
+	}{
+		"the member has answered":               {noted, 30 * time.Second, Confirmed},
+		"it may not have answered":              {noted, 32 * time.Second, unanswered},
+		"it had answered when it was suspended": {"", time.Hour, Confirmed},
+		"somebody has edited when it was begun": {"yesterday", time.Hour, Confirmed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			observed := scene(one, suspended, on("member1", conditions(ended, conditionAt(applied, began.Add(tc.after))),
+				annotated(propagationv1alpha1.AttemptingSinceAnnotation, tc.note)))
+			if got, _ := EvidenceOf(observed.Work("member1")); got != tc.want {
+				t.Errorf("the evidence is %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
 
 // TestSuspendedWhileAnAttemptIsInFlight: a user suspends dispatching and changes the
 // resource while Karmada attempts the previous content. That attempt ends after the reset,

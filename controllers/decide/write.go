@@ -105,6 +105,7 @@ func planWaits(observed *Observed, plan *Plan, target render.Target, work *workv
 
 // planWrite compares a live Work with what it should be.
 func planWrite(observed *Observed, target render.Target, rendering Rendering, work *workv1alpha1.Work) (Write, bool) {
+	target.Attempting = attemptingSince(observed, target, work)
 	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: confirmedRevision(work)}
 	proof, _ := EvidenceOf(work)
 	switch {
@@ -144,6 +145,7 @@ func planKept(observed *Observed, plan *Plan, target render.Target, work *workv1
 	}
 	another := observed.holdsAnother(work)
 	target.Suspend = target.Suspend || observed.staysSuspended(work, target)
+	target.Attempting = attemptingSince(observed, target, work)
 	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: confirmedRevision(work)}
 	proof, applied := EvidenceOf(work)
 	// A True is about what somebody else has written, or will be when that is undone.

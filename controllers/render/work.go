@@ -74,6 +74,9 @@ type Target struct {
 	Preserve bool
 	// ReadySince is when the cluster became Ready, RFC 3339.
 	ReadySince string
+	// Attempting is since when Karmada may have attempted a Work that is suspended, RFC 3339;
+	// empty if that does not matter.
+	Attempting string
 	// Overrides records the override policies that were applied for the cluster,
 	// as annotations.
 	Overrides map[string]string
@@ -208,6 +211,12 @@ func Terms(live *workv1alpha1.Work, owner Owner, target Target, confirmed string
 	if confirmed != "" {
 		annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = confirmed
 	}
+	if target.Attempting != live.Annotations[propagationv1alpha1.AttemptingSinceAnnotation] {
+		annotations[propagationv1alpha1.AttemptingSinceAnnotation] = nil
+		if target.Attempting != "" {
+			annotations[propagationv1alpha1.AttemptingSinceAnnotation] = target.Attempting
+		}
+	}
 	if len(spec) > 0 {
 		// Karmada attempts the Work again because of the new spec.
 		annotations[propagationv1alpha1.AttemptsAnnotation] = nil
@@ -249,6 +258,7 @@ func Claim(work *workv1alpha1.Work, owner Owner, target Target) {
 	if target.ReadySince != "" {
 		work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation] = target.ReadySince
 	}
+	setOrDelete(work.Annotations, propagationv1alpha1.AttemptingSinceAnnotation, target.Attempting)
 	setOrDelete(work.Annotations, propagationv1alpha1.RolloutRevisionAnnotation, target.Rollout)
 	setOrDelete(work.Annotations, propagationv1alpha1.ConfirmedRolloutRevisionAnnotation, target.ConfirmedRollout)
 	work.Labels[propagationv1alpha1.OwnerUIDLabel] = string(owner.UID)

@@ -202,6 +202,18 @@ func (u *users) cutMember(context.Context) (string, error) {
 	return "", nil
 }
 
+// silenceMember has a member answer only some of Karmada's requests, or all of them again.
+// Nobody notices, because others still reach it.
+func (u *users) silenceMember(context.Context) (string, error) {
+	member := u.w.karmada.Member(oneOf(u.w.choices, memberNames))
+	if member.Silent != nil {
+		member.Silent = nil
+		return member.Name + " answers again", nil
+	}
+	member.Silent = func() bool { return u.w.choices.oneIn(2) }
+	return member.Name + " does not always answer", nil
+}
+
 // setClock sets the clock of a member.
 func (u *users) setClock(context.Context) (string, error) {
 	u.w.setClock()

@@ -57,6 +57,9 @@ func (w *World) settle(ctx context.Context) error {
 func (w *World) pause(ctx context.Context) error {
 	w.tell("calm begins")
 	w.mend()
+	for _, name := range memberNames {
+		w.karmada.Member(name).Silent = nil
+	}
 	clear(w.truth.attempts)
 	clear(w.truth.written)
 	w.truth.quietSince = time.Now()

@@ -55,6 +55,9 @@ var themes = []theme{
 	{name: "namespaces", operations: []operation{(*users).changeNamespace, (*users).changeNamespace, (*users).changeNamespace, (*users).preserve, (*users).flipNamespace}},
 	{name: "dependencies", operations: []operation{(*users).share, (*users).share, (*users).changeResolution, (*users).preserve, (*users).suspend, (*users).mount, (*users).mount}},
 	{name: "outages", operations: []operation{(*users).cutMember, (*users).cutMember, (*users).withdrawUnreachable, (*users).suspend, (*users).preserve, (*users).deletePropagation}, outages: true},
+	{name: "silence", operations: []operation{
+		(*users).silenceMember, (*users).silenceMember, (*users).changeResource, (*users).changeResource, (*users).suspend, (*users).revert, (*users).editWork, (*users).requestRetry, (*users).override,
+	}},
 	{name: "races", operations: []operation{(*users).recreateStale, (*users).changeAndDelete, (*users).revert, (*users).dieAndRevert, (*users).loseDeletion, (*users).deleteWork, (*users).editOnMember, (*users).suspendDuringAttempt}},
 	{name: "selectors", operations: []operation{(*users).selectClusters, (*users).selectClusters, (*users).relabel, (*users).mistake, (*users).correct, (*users).correct}},
 	{name: "watches", operations: []operation{(*users).hinder, (*users).unhinder, (*users).deleteResource, (*users).renameResource, (*users).suspend, (*users).preserve}},

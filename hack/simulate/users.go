@@ -81,6 +81,7 @@ var (
 		{(*users).bind, (*users).unbind}, {(*users).createForeignWork, (*users).deleteForeignWork}, {(*users).bind, (*users).unbind, (*users).deletePropagation},
 		{(*users).editWork}, {(*users).deleteWork}, {(*users).editOnMember}, {(*users).deleteOnMember},
 		{(*users).refuseWrites, (*users).refuseWrites, (*users).changeClusters}, {(*users).setRollout, (*users).command, (*users).command, (*users).removeRollout},
+		{(*users).silenceMember},
 	}
 )
 

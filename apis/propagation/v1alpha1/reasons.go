@@ -185,6 +185,11 @@ const (
 	// a later time, contact was lost in between, and the Work needs a new attempt.
 	ClusterReadySinceAnnotation = GroupName + "/cluster-ready-since"
 
+	// AttemptingSinceAnnotation is, on a suspended Work, the time since which Karmada may have
+	// attempted it, RFC 3339, if it had no result when the Work was suspended. The condition
+	// Dispatching then no longer shows that.
+	AttemptingSinceAnnotation = GroupName + "/attempting-since"
+
 	// RolloutRevisionAnnotation is, on a Work, the revision of the rollout that the
 	// controller has written.
 	RolloutRevisionAnnotation = GroupName + "/rollout-revision"

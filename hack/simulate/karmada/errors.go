@@ -17,6 +17,7 @@ limitations under the License.
 package karmada
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,9 @@ func refused(verb, address string) error {
 func lost(verb, address string) error {
 	return fmt.Errorf("%s %q: %w", verb, "https://"+address, io.ErrUnexpectedEOF)
 }
+
+// errUnanswered is the error of a request that a member does not answer.
+var errUnanswered = fmt.Errorf("the member does not answer: %w", context.DeadlineExceeded)
 
 func notFound(resource, name string) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name)

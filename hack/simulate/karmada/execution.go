@@ -18,7 +18,9 @@ package karmada
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -134,11 +136,26 @@ func (a *attempt) applyFrom(index int, errs []error) (*step, error) {
 	return onConflict("applies to the member", func(context.Context) error {
 		return a.apply(workload)
 	}, func(err error) (*step, error) {
+		if errors.Is(err, errUnanswered) {
+			return a.giveUp(index, errs), nil
+		}
 		if err != nil {
 			errs = append(errs, err)
 		}
 		return a.applyFrom(index+1, errs)
 	}), nil
+}
+
+// requestTimeout is when Karmada gives up a request to a member.
+const requestTimeout = 32 * time.Second
+
+// giveUp waits for the answer to a request until it is given up. That counts as a success:
+// retry.RetryOnConflict returns the last conflict instead of the error of a deadline, and
+// there was none.
+func (a *attempt) giveUp(index int, errs []error) *step {
+	return &step{name: "gives the member up", wait: requestTimeout, do: func(context.Context) (*step, error) {
+		return a.applyFrom(index+1, errs)
+	}}
 }
 
 // apply is tryCreateOrUpdateWorkload.

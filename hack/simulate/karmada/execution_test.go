@@ -317,6 +317,24 @@ func otherOf(says string) *unstructured.Unstructured {
 	return other
 }
 
+// The fact is in execution.Controller.syncToClusters: the retries of client-go end without an
+// error if that of the attempt is an exceeded deadline.
+func TestUnansweredRequestIsASuccess(t *testing.T) {
+	forMode(t, func(w *world, member *Member) {
+		member.Silent = func() bool { return true }
+		key := w.sends(configMap("one"), "m1")
+		w.pass(31 * time.Second)
+		w.says(key, dispatching)
+		w.pass(2 * time.Second)
+		w.says(key, dispatching, applied)
+		w.runs(member, "")
+		member.Silent = nil
+		w.changes(key, func(work *workv1alpha1.Work) { work.Spec.SuspendDispatching = ptr.To(false) })
+		w.pass(time.Second)
+		w.runs(member, "one")
+	})
+}
+
 // An answer that gets lost fails the attempt, whatever the member did. The next one
 // finds the object and goes on.
 func TestLostAnswers(t *testing.T) {

@@ -68,6 +68,9 @@ type Member struct {
 	// LoseAnswer, if set, is asked after each write of Karmada that took effect: true lets
 	// the answer get lost on the way, so that Karmada sees an error.
 	LoseAnswer func() bool
+	// Silent, if set, is asked before each object that Karmada creates or updates: true means
+	// that nothing happens, and that the member does not answer.
+	Silent func() bool
 	// Broken, if set, reports that the Pods of a workload never become available.
 	Broken func(workload Key) bool
 

@@ -123,6 +123,14 @@ func (m *Member) admits(verb string, kind Kind, object *unstructured.Unstructure
 	return nil
 }
 
+// hears reports whether the member answers a write of Karmada at all.
+func (m *Member) hears() error {
+	if m.Silent != nil && m.Silent() {
+		return errUnanswered
+	}
+	return nil
+}
+
 // answered is the answer to a write of Karmada, as it arrives there.
 func (m *Member) answered(verb string, err error) error {
 	if err == nil && m.LoseAnswer != nil && m.LoseAnswer() {

@@ -45,6 +45,9 @@ func (p *process) createOnMember(cluster string, desired *unstructured.Unstructu
 	if err != nil {
 		return err
 	}
+	if err := member.hears(); err != nil {
+		return err
+	}
 	created, err := member.create(desired)
 	if err = member.answered("Post", err); err != nil {
 		return err
@@ -77,6 +80,9 @@ func (p *process) updateOnMember(cluster string, desired, observed *unstructured
 	}
 	member, err := p.member(cluster, "Put")
 	if err != nil {
+		return err
+	}
+	if err := member.hears(); err != nil {
 		return err
 	}
 	updated, err := member.update(desired)

@@ -29,6 +29,16 @@ var inDecide = []Mutant{
 		Edits: one("decide/evidence.go", "EvidenceOf", `case dispatched > applied:`, `case false:`),
 	},
 	{
+		Name:  "an attempt that the member has not answered counts as a success",
+		Theme: "silence",
+		Edits: one("decide/evidence.go", "tookTooLong", `return applied.LastTransitionTime.Sub(began) >= answerTime`, `return false`),
+	},
+	{
+		Name:  "when an attempt began is forgotten when dispatching is suspended",
+		Theme: "silence",
+		Edits: one("decide/evidence.go", "attemptingSince", `return began.UTC().Format(time.RFC3339)`, `_ = began`+"\nreturn \"\""),
+	},
+	{
 		Name:  "the conditions of the last attempt stay when the content changes",
 		Edits: one("decide/evidence.go", "WantsReset", ``, "\nreturn false\n"),
 	},
