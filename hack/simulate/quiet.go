@@ -57,9 +57,6 @@ func (w *World) settle(ctx context.Context) error {
 func (w *World) pause(ctx context.Context) error {
 	w.tell("calm begins")
 	w.mend()
-	for _, name := range memberNames {
-		w.karmada.Member(name).Silent = nil
-	}
 	clear(w.truth.attempts)
 	clear(w.truth.written)
 	w.truth.quietSince = time.Now()
@@ -193,9 +190,12 @@ func (w *World) attend() (busy bool) {
 	return len(calls)+len(streams) > 0
 }
 
-// mend repairs what disturbances have broken, but for members.
+// mend repairs what disturbances have broken, but for members that cannot be reached.
 func (w *World) mend() {
 	w.noWebhook, w.outdated = false, 0
+	for _, name := range memberNames {
+		w.karmada.Member(name).Silent = nil
+	}
 	for _, replica := range w.replicas {
 		replica.frozen = false
 	}

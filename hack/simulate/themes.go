@@ -57,6 +57,7 @@ var themes = []theme{
 	{name: "outages", operations: []operation{(*users).cutMember, (*users).cutMember, (*users).withdrawUnreachable, (*users).suspend, (*users).preserve, (*users).deletePropagation}, outages: true},
 	{name: "silence", operations: []operation{
 		(*users).silenceMember, (*users).silenceMember, (*users).changeResource, (*users).changeResource, (*users).suspend, (*users).revert, (*users).editWork, (*users).requestRetry, (*users).override,
+		(*users).cutMember, (*users).cutMember,
 	}},
 	{name: "races", operations: []operation{(*users).recreateStale, (*users).changeAndDelete, (*users).revert, (*users).dieAndRevert, (*users).loseDeletion, (*users).deleteWork, (*users).editOnMember, (*users).suspendDuringAttempt}},
 	{name: "selectors", operations: []operation{(*users).selectClusters, (*users).selectClusters, (*users).relabel, (*users).mistake, (*users).correct, (*users).correct}},
