@@ -177,28 +177,22 @@ func (b *bare) status(object *propagationv1alpha1.DirectPropagation, revision st
 	return status
 }
 
-// update resets what the clusters have confirmed and writes the new spec.
+// update resets what the clusters have confirmed, if that is necessary, and writes the new
+// spec.
 func (b *bare) update(ctx context.Context, i int) error {
 	manifest, err := b.load.manifest(ctx, b.client, i)
 	if err != nil {
 		return err
 	}
 	return b.each(func(cluster string) error {
-		live := b.live[render.WorkKey(cluster, "ConfigMap", b.load.namespace, b.load.object(i))]
-		patch, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
-			"status": map[string]any{"conditions": []metav1.Condition{{
-				Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: "Reset", LastTransitionTime: metav1.Now(),
-			}}},
-		})
-		if err != nil {
-			return fmt.Errorf("encoding the reset: %w", err)
+		live := b.live[b.load.workKey(cluster, i)]
+		if !b.load.reported {
+			var err error
+			if live, err = b.reset(ctx, live); err != nil {
+				return err
+			}
 		}
-		work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
-		if err := b.client.Status().Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
-			return fmt.Errorf("resetting a Work: %w", err)
-		}
-		updated, err := manifest.UpdatedWork(work, render.OwnerOf(work), render.Target{Cluster: cluster}, manifest.Revision)
+		updated, err := manifest.UpdatedWork(live, render.OwnerOf(live), render.Target{Cluster: cluster}, manifest.Revision)
 		if err != nil {
 			return err
 		}
@@ -207,6 +201,24 @@ func (b *bare) update(ctx context.Context, i int) error {
 		}
 		return nil
 	})
+}
+
+// reset removes what a cluster has confirmed.
+func (b *bare) reset(ctx context.Context, live *workv1alpha1.Work) (*workv1alpha1.Work, error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
+		"status": map[string]any{"conditions": []metav1.Condition{{
+			Type: propagationv1alpha1.WorkConditionReset, Status: metav1.ConditionTrue, Reason: "Reset", LastTransitionTime: metav1.Now(),
+		}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the reset: %w", err)
+	}
+	work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
+	if err := b.client.Status().Patch(ctx, work, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return nil, fmt.Errorf("resetting a Work: %w", err)
+	}
+	return work, nil
 }
 
 // remove deletes the Works and then removes the object's finalizer.
@@ -219,7 +231,7 @@ func (b *bare) remove(ctx context.Context, i int) error {
 		return fmt.Errorf("deleting the object: %w", err)
 	}
 	err := b.each(func(cluster string) error {
-		live := b.live[render.WorkKey(cluster, "ConfigMap", b.load.namespace, b.load.object(i))]
+		live := b.live[b.load.workKey(cluster, i)]
 		return client.IgnoreNotFound(b.client.Delete(ctx, live, client.Preconditions{UID: &live.UID}))
 	})
 	if err != nil {

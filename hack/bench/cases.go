@@ -36,6 +36,7 @@ var cases = []benchCase{
 	// The order of execution: cases that leave much behind come last.
 	{"a", "many objects × 2 clusters: create, update, delete", manyObjects},
 	{"a1000", "the same, more objects", moreObjects},
+	{"h", "many objects × 2 clusters, until the members have them and the users know", arrivalsOf},
 	{"d", "one resource that changes all the time", burst},
 	{"e", "many Secrets, few of them propagated", manySecrets},
 	{"f", "from a change to the last Work, on a quiet system", latency},
@@ -97,6 +98,24 @@ func moreObjects(ctx context.Context, b *bench) error {
 	)
 }
 
+// arrivalsOf is case (h), on real members.
+func arrivalsOf(ctx context.Context, b *bench) error {
+	count := 200
+	if b.short {
+		count = 20
+	}
+	races := []race{{name: warmUp, objects: 20, phases: everyPhase, entries: beside(limitsRaised, nameDirect), once: true}}
+	for _, limits := range []limits{limitsRaised, limitsDefault} {
+		for _, of := range []*content{&deployments, &configMaps} {
+			races = append(races, race{
+				name: fmt.Sprintf("%d %ss × 2, Karmada's %s limits", count, of.kind, limits), objects: count, content: of, arrives: true,
+				phases: []phase{phaseCreate, phaseUpdate}, entries: beside(limits, nameDirect, namePolicy),
+			})
+		}
+	}
+	return b.races(ctx, "h", races...)
+}
+
 // races runs races on the real members.
 func (b *bench) races(ctx context.Context, label string, races ...race) error {
 	for _, r := range b.chosen(races...) {
@@ -116,6 +135,10 @@ func (b *bench) chosen(races ...race) []race {
 
 // compare compares DirectPropagation with the other contenders of a race.
 func (b *bench) compare(r *race) {
+	if r.arrives {
+		b.compareArrivals(r)
+		return
+	}
 	bound := b.bounds()
 	for _, e := range r.entries {
 		what := fmt.Sprintf("%s, create: Works a second, %s : %s", r.name, nameDirect, e.name)

@@ -92,6 +92,7 @@ type ground struct {
 	http     *http.Client
 	client   client.WithWatch
 	watcher  *watcher
+	arrivals *arrivals // nil if it is not measured when members have something
 
 	limits   limits
 	karmada  []*process

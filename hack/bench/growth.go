@@ -77,7 +77,7 @@ func (b *bench) playedLoad(ctx context.Context, objects, clusters int) (*load, e
 		return nil, err
 	}
 	b.heats++
-	return &load{namespace: playedSpace, name: fmt.Sprintf("load-%d", b.heats), objects: objects, clusters: played}, nil
+	return &load{content: configMaps, namespace: playedSpace, name: fmt.Sprintf("load-%d", b.heats), objects: objects, clusters: played}, nil
 }
 
 // burst is case (d).
@@ -179,7 +179,7 @@ func latency(ctx context.Context, b *bench) error {
 
 // roundTrip returns the median time of a write of a Work that nobody watches.
 func (b *bench) roundTrip(ctx context.Context, times int) (float64, error) {
-	l := &load{namespace: playedSpace, name: "probe", objects: 1, clusters: []string{"none"}}
+	l := &load{content: configMaps, namespace: playedSpace, name: "probe", objects: 1, clusters: []string{"none"}}
 	if err := l.createTemplates(ctx, b.client); err != nil {
 		return 0, err
 	}

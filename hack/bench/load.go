@@ -18,15 +18,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,8 +35,9 @@ import (
 // loadLabel is the label of all objects of a load.
 const loadLabel = "bench.karmada-direct.io/load"
 
-// load is what is propagated: a number of ConfigMaps, all to the same clusters.
+// load is what is propagated: a number of resources of a kind, all to the same clusters.
 type load struct {
+	content
 	namespace string
 	name      string
 	objects   int
@@ -53,12 +50,17 @@ func (l *load) meta(i int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: l.namespace, Name: l.object(i), Labels: map[string]string{loadLabel: l.name}}
 }
 
+// workKey is the key of the Work of a resource on a cluster.
+func (l *load) workKey(cluster string, i int) types.NamespacedName {
+	return render.WorkKey(cluster, l.kind, l.namespace, l.object(i))
+}
+
 // keys returns the keys of all Works of the load, each with the index of its object.
 func (l *load) keys() map[types.NamespacedName]int {
 	keys := make(map[types.NamespacedName]int, l.objects*len(l.clusters))
 	for i := range l.objects {
 		for _, cluster := range l.clusters {
-			keys[render.WorkKey(cluster, "ConfigMap", l.namespace, l.object(i))] = i
+			keys[l.workKey(cluster, i)] = i
 		}
 	}
 	return keys
@@ -66,19 +68,16 @@ func (l *load) keys() map[types.NamespacedName]int {
 
 func (l *load) works() int { return l.objects * len(l.clusters) }
 
-// template returns a resource of about 1 KiB.
-func (l *load) template(i, revision int) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: l.meta(i),
-		Data:       map[string]string{"revision": strconv.Itoa(revision), "filling": strings.Repeat("x", 1024)},
-	}
+// template returns a resource.
+func (l *load) template(i, revision int) client.Object {
+	return l.make(l.meta(i), strconv.Itoa(revision))
 }
 
 func (l *load) propagation(i int) *propagationv1alpha1.DirectPropagation {
 	object := &propagationv1alpha1.DirectPropagation{
 		ObjectMeta: l.meta(i),
 		Spec: propagationv1alpha1.PropagationSpec{
-			Resource: propagationv1alpha1.ResourceReference{APIVersion: "v1", Kind: "ConfigMap", Name: l.object(i)},
+			Resource: propagationv1alpha1.ResourceReference{APIVersion: l.apiVersion, Kind: l.kind, Name: l.object(i)},
 		},
 	}
 	for _, cluster := range l.clusters {
@@ -106,8 +105,7 @@ func (l *load) setRevision(ctx context.Context, c client.Client, revision int, s
 }
 
 func (l *load) setOne(ctx context.Context, c client.Client, i, revision int) error {
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"revision":"%d"}}`, revision))
-	if err := c.Patch(ctx, &corev1.ConfigMap{ObjectMeta: l.meta(i)}, patch); err != nil {
+	if err := c.Patch(ctx, l.empty(l.namespace, l.object(i)), l.patch(revision)); err != nil {
 		return fmt.Errorf("changing template %s: %w", l.object(i), err)
 	}
 	return nil
@@ -116,7 +114,7 @@ func (l *load) setOne(ctx context.Context, c client.Client, i, revision int) err
 func (l *load) deleteTemplates(ctx context.Context, c client.Client, sent func(int)) error {
 	return parallel(l.objects, workers, func(i int) error {
 		sent(i)
-		if err := c.Delete(ctx, &corev1.ConfigMap{ObjectMeta: l.meta(i)}); client.IgnoreNotFound(err) != nil {
+		if err := c.Delete(ctx, l.empty(l.namespace, l.object(i))); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting template %s: %w", l.object(i), err)
 		}
 		return nil
@@ -145,16 +143,11 @@ func (l *load) deletePropagations(ctx context.Context, c client.Client, sent fun
 
 // manifest renders a resource as the controller does.
 func (l *load) manifest(ctx context.Context, c client.Client, i int) (*render.Manifest, error) {
-	template := &corev1.ConfigMap{}
-	if err := c.Get(ctx, types.NamespacedName{Namespace: l.namespace, Name: l.object(i)}, template); err != nil {
+	template := l.empty(l.namespace, l.object(i))
+	if err := c.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
 		return nil, fmt.Errorf("reading template %s: %w", l.object(i), err)
 	}
-	template.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
-	if err != nil {
-		return nil, fmt.Errorf("converting template %s: %w", l.object(i), err)
-	}
-	return render.NewManifest(&unstructured.Unstructured{Object: content}, propagationv1alpha1.ConflictAbort)
+	return render.NewManifest(template, propagationv1alpha1.ConflictAbort)
 }
 
 // list reads the Works of the load.
@@ -200,15 +193,15 @@ func (l *load) verify(ctx context.Context, c client.Client, revision int) error 
 		return fmt.Errorf("there are %d Works of %s, not %d", len(found), l.name, l.works())
 	}
 	for key, work := range found {
-		content := &corev1.ConfigMap{}
+		content := &unstructured.Unstructured{}
 		if len(work.Spec.Workload.Manifests) != 1 {
 			return fmt.Errorf("Work %s has %d manifests", key, len(work.Spec.Workload.Manifests)) //nolint:staticcheck // a kind's name
 		}
-		if err := json.Unmarshal(work.Spec.Workload.Manifests[0].Raw, content); err != nil {
+		if err := content.UnmarshalJSON(work.Spec.Workload.Manifests[0].Raw); err != nil {
 			return fmt.Errorf("reading the manifest of Work %s: %w", key, err)
 		}
-		if content.Data["revision"] != strconv.Itoa(revision) {
-			return fmt.Errorf("Work %s carries revision %q, not %d", key, content.Data["revision"], revision) //nolint:staticcheck // a kind's name
+		if has := l.revisionOf(content); has != strconv.Itoa(revision) {
+			return fmt.Errorf("Work %s carries revision %q, not %d", key, has, revision) //nolint:staticcheck // a kind's name
 		}
 	}
 	return nil

@@ -221,7 +221,7 @@ func (b *bench) wroteNothing(ctx context.Context, name string, before traffic) e
 // grows changes some of the objects repeatedly and compares the heap sizes.
 func (b *bench) grows(ctx context.Context, l *load, name string) error {
 	const rounds, share = 5, 20
-	some := &load{namespace: l.namespace, name: l.name, objects: l.objects / share, clusters: l.clusters}
+	some := &load{content: configMaps, namespace: l.namespace, name: l.name, objects: l.objects / share, clusters: l.clusters}
 	heaps := make([]float64, 0, rounds)
 	for round := range rounds {
 		b.watcher.forgetObjects()

@@ -40,7 +40,7 @@ func (p *policy) object() *policyv1alpha1.PropagationPolicy {
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.load.namespace, Name: p.load.name},
 		Spec: policyv1alpha1.PropagationSpec{
 			ResourceSelectors: []policyv1alpha1.ResourceSelector{{
-				APIVersion: "v1", Kind: "ConfigMap",
+				APIVersion: p.load.apiVersion, Kind: p.load.kind,
 				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{loadLabel: p.load.name}},
 			}},
 			Placement: policyv1alpha1.Placement{ClusterAffinity: &policyv1alpha1.ClusterAffinity{ClusterNames: p.load.clusters}},

@@ -67,7 +67,9 @@ type entry struct {
 // race is a load that several contenders propagate, one after the other, in rounds.
 type race struct {
 	name     string
-	label    string // of the case
+	label    string   // of the case
+	content  *content // nil for ConfigMaps
+	arrives  bool     // when the members have it, and the user knows, is measured, too
 	objects  int
 	clusters []string
 	played   bool // no members behind the clusters
@@ -91,6 +93,7 @@ type sample struct {
 	Latencies []float64          `json:"-"`
 	P50       float64            `json:"p50Seconds"`
 	P99       float64            `json:"p99Seconds"`
+	Arrival   *arrival           `json:"arrival,omitempty"`
 	Confirmed float64            `json:"confirmedSeconds,omitempty"`
 	Writes    traffic            `json:"writes"`
 	Bytes     traffic            `json:"bytes"`
@@ -125,13 +128,22 @@ func (b *bench) race(ctx context.Context, r race) error {
 	return nil
 }
 
-// heat runs one contender for one round.
-func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
+// newLoad returns a load for a race.
+func (b *bench) newLoad(r *race) *load {
 	b.heats++
-	l := &load{namespace: realSpace, name: fmt.Sprintf("load-%d", b.heats), objects: r.objects, clusters: r.clusters}
+	l := &load{content: configMaps, namespace: realSpace, name: fmt.Sprintf("load-%d", b.heats), objects: r.objects, clusters: r.clusters}
+	if r.content != nil {
+		l.content = *r.content
+	}
 	if r.played {
 		l.namespace = playedSpace
 	}
+	return l
+}
+
+// heat runs one contender for one round.
+func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
+	l := b.newLoad(r)
 	if err := b.stage(ctx, r, e); err != nil {
 		return err
 	}
@@ -139,6 +151,13 @@ func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
 		return err
 	}
 	c := e.make(b.ground, l)
+	if r.arrives {
+		stop, err := b.watchArrivals(ctx, l)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	for _, p := range r.phases {
 		s := &sample{
 			Case: r.label, Race: r.name, Phase: p, Contender: e.name, Round: round + 1,
@@ -256,6 +275,11 @@ func (b *bench) measure(ctx context.Context, c contender, l *load, s *sample, ha
 	if err := l.check(ctx, b.client, s.Phase); err != nil {
 		return err
 	}
+	if b.arrivals != nil {
+		if s.Arrival, err = b.arrivals.result(ctx, s, sent); err != nil {
+			return err
+		}
+	}
 	return m.end(ctx, s)
 }
 
@@ -356,6 +380,9 @@ func (b *bench) count(l *load, s *sample, r *race) {
 		phaseCreate: {"POST works": n},
 		phaseUpdate: {"PATCH works/status": n, "PUT works": n},
 		phaseDelete: {"DELETE works": n},
+	}
+	if l.reported {
+		works[phaseUpdate]["PATCH works/status"] = 0
 	}
 	for key, want := range works[s.Phase] {
 		b.results.check(check{

@@ -172,8 +172,13 @@ func (r *results) median(race, contender string, p phase, number func(*sample) f
 
 // ratio compares how many Works two contenders create per second.
 func (r *results) ratio(race, contender, other string) float64 {
-	ours, _, _, _ := r.median(race, contender, phaseCreate, (*sample).perSecond)
-	theirs, _, _, _ := r.median(race, other, phaseCreate, (*sample).perSecond)
+	return r.ratioOf(race, phaseCreate, contender, other, (*sample).perSecond)
+}
+
+// ratioOf compares a number of two contenders; 0 if it is not known.
+func (r *results) ratioOf(race string, p phase, contender, other string, number func(*sample) float64) float64 {
+	ours, _, _, _ := r.median(race, contender, p, number)
+	theirs, _, _, _ := r.median(race, other, p, number)
 	if theirs == 0 {
 		return 0
 	}

@@ -60,6 +60,7 @@ func (r *results) markdown() string {
 	r.writePictures(out)
 	r.writeChecks(out)
 	r.writeRaces(out)
+	r.writeArrivals(out)
 	r.writeCosts(out)
 	r.writeTraffic(out)
 	if len(r.Figures) > 0 {
@@ -118,6 +119,31 @@ func (r *results) writeRaces(out *strings.Builder) {
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s | %d | %.2f (%.2f to %.2f) | **%.0f** (%.0f to %.0f) | %.2f | %.2f | %s |\n",
 			g.Case, g.Race, g.Phase, g.Contender, rounds, seconds, shortest, longest, rate, slowest, fastest, p50, p99, ready)
+	}
+}
+
+// writeArrivals shows when the members had a load, and when its users knew that.
+func (r *results) writeArrivals(out *strings.Builder) {
+	groups := slices.DeleteFunc(r.groups(), func(g *sample) bool { return g.Arrival == nil })
+	if len(groups) == 0 {
+		return
+	}
+	fmt.Fprint(out, "\n## Until the members have it, and the user knows\n\n"+
+		"Seconds from the user's write, median over rounds. \"Early\" counts the objects whose status says that\n"+
+		"everything is applied although a member does not have it yet.\n\n"+
+		"| case | load | phase | by | members, p50 | members, p99 | user, p50 | user, p99 | early |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, g := range groups {
+		take := func(number func(*arrival) float64) string {
+			median, _, _, _ := r.median(g.Race, g.Contender, g.Phase, func(s *sample) float64 { return number(s.Arrival) })
+			return fmt.Sprintf("%.2f", median)
+		}
+		known := []string{"-", "-"}
+		if g.Contender != namePolicy {
+			known = []string{take(func(a *arrival) float64 { return a.KnownP50 }), take(func(a *arrival) float64 { return a.KnownP99 })}
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | **%s** | %s | **%s** | %.0f of %d |\n", g.Case, g.Race, g.Phase, g.Contender,
+			take(func(a *arrival) float64 { return a.P50 }), take(func(a *arrival) float64 { return a.P99 }), known[0], known[1],
+			float64(g.Arrival.Early), g.Objects)
 	}
 }
 

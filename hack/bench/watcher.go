@@ -63,6 +63,8 @@ type objectSeen struct {
 	ready  bool
 	at     time.Time // time of the last update
 	first  time.Time // time of the first update
+	// known is, by revision, when the rows of all clusters first said that they have it.
+	known map[string]time.Time
 }
 
 func newWatcher(ctx context.Context, g *ground) (*watcher, error) {
@@ -130,7 +132,7 @@ func (w *watcher) seeObject(object any) {
 	key := client.ObjectKeyFromObject(propagation)
 	state := w.objects[key]
 	if state == nil {
-		state = &objectSeen{first: time.Now()}
+		state = &objectSeen{first: time.Now(), known: map[string]time.Time{}}
 		w.objects[key] = state
 	}
 	status := &propagation.Status
@@ -138,6 +140,24 @@ func (w *watcher) seeObject(object any) {
 	state.at = time.Now()
 	state.ready = meta.IsStatusConditionTrue(status.Conditions, propagationv1alpha1.ConditionReady) &&
 		status.ObservedGeneration != nil && *status.ObservedGeneration == propagation.Generation
+	if revision := revisionOfAll(propagation); revision != "" && state.known[revision].IsZero() {
+		state.known[revision] = state.at
+	}
+}
+
+// revisionOfAll is the revision that all clusters of an object have applied; empty if there
+// is none.
+func revisionOfAll(propagation *propagationv1alpha1.DirectPropagation) string {
+	rows := propagation.Status.Clusters
+	if len(rows) == 0 || len(rows) != len(propagation.Spec.Clusters) {
+		return ""
+	}
+	for i := range rows {
+		if rows[i].Applied != metav1.ConditionTrue || rows[i].Revision != rows[0].Revision {
+			return ""
+		}
+	}
+	return rows[0].Revision
 }
 
 // forgetObjects resets the observations of objects.
