@@ -125,23 +125,23 @@ const answerTime = 31 * time.Second
 // True is as late for that reason, and is proven by another attempt, too.
 func tookTooLong(work *workv1alpha1.Work, dispatching, applied *metav1.Condition) bool {
 	began := beganAt(work, dispatching)
-	if began.IsZero() {
-		return false
-	}
-	if regained, err := time.Parse(time.RFC3339, work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation]); err == nil && regained.After(began) {
-		began = regained
-	}
-	return applied.LastTransitionTime.Sub(began) >= answerTime
+	return !began.IsZero() && applied.LastTransitionTime.Sub(began) >= answerTime
 }
 
-// beganAt is when the attempts at a Work began; the zero time if that is not known. That
-// of a suspended Work is noted, unless it had a result when it was suspended.
+// beganAt is since when the attempts at a Work could be answered; the zero time if that is
+// not known. That of a suspended Work is noted, unless it had a result when it was
+// suspended.
 func beganAt(work *workv1alpha1.Work, dispatching *metav1.Condition) time.Time {
-	if dispatching.Status == metav1.ConditionTrue {
-		return dispatching.LastTransitionTime.Time
+	if dispatching.Status != metav1.ConditionTrue {
+		noted, _ := time.Parse(time.RFC3339, work.Annotations[propagationv1alpha1.AttemptingSinceAnnotation])
+		return noted
 	}
-	noted, _ := time.Parse(time.RFC3339, work.Annotations[propagationv1alpha1.AttemptingSinceAnnotation])
-	return noted
+	began := dispatching.LastTransitionTime.Time
+	regained, err := time.Parse(time.RFC3339, work.Annotations[propagationv1alpha1.ClusterReadySinceAnnotation])
+	if err == nil && !began.IsZero() && regained.After(began) {
+		return regained
+	}
+	return began
 }
 
 // attemptingSince is what to note on a Work that has a target about an attempt that may be
@@ -160,7 +160,7 @@ func attemptingSince(observed *Observed, target render.Target, work *workv1alpha
 	began := observed.Now
 	dispatching := meta.FindStatusCondition(work.Status.Conditions, workv1alpha1.WorkDispatching)
 	if dispatching != nil && dispatching.Status == metav1.ConditionTrue && !dispatching.LastTransitionTime.IsZero() {
-		began = dispatching.LastTransitionTime.Time
+		began = beganAt(work, dispatching)
 	}
 	return began.UTC().Format(time.RFC3339)
 }

@@ -118,6 +118,15 @@ func (o *Observed) After(works map[types.NamespacedName]*workv1alpha1.Work, depe
 	return &later
 }
 
+// readySince is since when Karmada has contact with the cluster; empty if it has none. When
+// contact was lost is not a time from which an attempt can be answered.
+func (c Cluster) readySince() string {
+	if !c.Ready {
+		return ""
+	}
+	return c.ReadySince
+}
+
 // WorkKey names the Work of the resource on a cluster.
 func (o *Observed) WorkKey(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: names.GenerateExecutionSpaceName(cluster), Name: o.workName}
@@ -168,7 +177,7 @@ func (o *Observed) Target() {
 			ConflictResolution: o.Spec.ConflictResolution,
 			Suspend:            ptr.Deref(o.Spec.Suspension.Dispatching, false) || suspended[name],
 			Preserve:           ptr.Deref(o.Spec.PreserveResourcesOnDeletion, false),
-			ReadySince:         o.Clusters[name].ReadySince,
+			ReadySince:         o.Clusters[name].readySince(),
 		})
 		if own, differs := o.Terms[name]; differs {
 			own.adjust(&o.Targets[len(o.Targets)-1])

@@ -32,12 +32,13 @@ import (
 func TestAttemptThatEndsSuspended(t *testing.T) {
 	began := now.Add(-time.Minute)
 	begins := conditionAt(dispatched, began)
-	noted := began.UTC().Format(time.RFC3339)
+	noted, regainedAt := began.UTC().Format(time.RFC3339), began.Add(10*time.Second).UTC().Format(time.RFC3339)
 	for name, tc := range map[string]struct {
 		work []func(*workv1alpha1.Work)
 		note string
 	}{
 		"an attempt is in progress":  {[]func(*workv1alpha1.Work){conditions(begins)}, noted},
+		"contact was regained since": {[]func(*workv1alpha1.Work){conditions(begins), annotated(propagationv1alpha1.ClusterReadySinceAnnotation, regainedAt)}, regainedAt},
 		"one may begin":              {nil, now.UTC().Format(time.RFC3339)},
 		"it is refused so far":       {[]func(*workv1alpha1.Work){conditions(begins, conditionAt(failed, now))}, noted},
 		"it has applied the content": {[]func(*workv1alpha1.Work){conditions(begins, conditionAt(applied, began))}, ""},
@@ -66,7 +67,7 @@ func TestAttemptThatEndsSuspended(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			observed := scene(one, suspended, on("member1", conditions(ended, conditionAt(applied, began.Add(tc.after))),
-				annotated(propagationv1alpha1.AttemptingSinceAnnotation, tc.note)))
+				annotated(propagationv1alpha1.ClusterReadySinceAnnotation, regainedAt), annotated(propagationv1alpha1.AttemptingSinceAnnotation, tc.note)))
 			if got, _ := EvidenceOf(observed.Work("member1")); got != tc.want {
 				t.Errorf("the evidence is %s, want %s", got, tc.want)
 			}
@@ -114,5 +115,15 @@ func TestSuspendedWhileAnAttemptIsInFlight(t *testing.T) {
 	}
 	if w.member != "revision1" {
 		t.Errorf("the member has %s", w.member)
+	}
+}
+
+// Only contact that was regained makes an answer possible. Nothing notes when it was lost.
+func TestLossOfContactIsNoContact(t *testing.T) {
+	if got := scene(one, cluster("member1", regained)).Targets[0].ReadySince; got != regained.ReadySince {
+		t.Errorf("noted: %q", got)
+	}
+	if got := scene(one, cluster("member1", lost)).Targets[0].ReadySince; got != "" {
+		t.Errorf("noted: %q", got)
 	}
 }

@@ -200,6 +200,8 @@ func prove(observed *Observed, write *Write, proof Evidence) {
 	default:
 		write.Why, write.Notes = wantsNudge(observed, write.Target, work, proof)
 		write.Nudge = write.Why != ""
+		// Another True over this one would keep its time, and not show how long it took.
+		write.Reset = write.Nudge && proof == recreated
 	}
 }
 

@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -269,7 +270,7 @@ func (b *bench) interceptor() interceptor.Funcs {
 			return b.guard("update", object, func() error { return c.Update(ctx, object, options...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			return b.guard("patch", object, func() error { return c.Patch(ctx, object, patch, options...) })
+			return b.guard("patch", object, func() error { return errors.Join(c.Patch(ctx, object, patch, options...), b.counts(ctx, object)) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
 			return b.guard("delete", object, func() error {
@@ -286,6 +287,15 @@ func (b *bench) interceptor() interceptor.Funcs {
 			return b.guard("patch "+name+" of", object, func() error { return c.SubResource(name).Patch(ctx, object, patch, options...) })
 		},
 	}
+}
+
+// counts counts a write to a Work as a change, as the API server does if the spec differs.
+func (b *bench) counts(ctx context.Context, object client.Object) error {
+	if work, ok := object.(*workv1alpha1.Work); ok && work.ResourceVersion != "" {
+		work.Generation++
+		return b.server.Update(ctx, work)
+	}
+	return nil
 }
 
 // ends counts the deletion of an object that stays for now as a change, as the API server does.

@@ -21,9 +21,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,7 +63,13 @@ type arrivals struct {
 	at map[place]time.Time
 	// said is what the ResourceBinding of an object said, in order.
 	said map[string][]verdict
+	// members are clients of the members.
+	members map[string]client.WithWatch
 }
+
+// margin is by how much a status must be ahead of a member to count as early: the two are
+// seen by different watches.
+const margin = 100 * time.Millisecond
 
 type place struct{ cluster, object, revision string }
 
@@ -74,22 +82,22 @@ type verdict struct {
 // watchArrivals begins to measure when the members have a load.
 func (g *ground) watchArrivals(ctx context.Context, l *load) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &arrivals{ground: g, load: l, at: map[place]time.Time{}, said: map[string][]verdict{}}
+	a := &arrivals{ground: g, load: l, at: map[place]time.Time{}, said: map[string][]verdict{}, members: map[string]client.WithWatch{}}
 	stop = func() {
 		cancel()
 		g.arrivals = nil
 	}
-	informers := []cache.SharedIndexInformer{informerOf(ctx, g.client, &workv1alpha2.ResourceBindingList{}, &workv1alpha2.ResourceBinding{}, l.namespace, "", a.seeBinding)}
+	selector := loadLabel + "=" + l.name
+	informers := []cache.SharedIndexInformer{
+		informerOf(ctx, g.client, &workv1alpha2.ResourceBindingList{}, &workv1alpha2.ResourceBinding{}, l.namespace, "", a.seeBinding),
+		informerOf(ctx, g.client, l.emptyList(), l.empty("", ""), l.namespace, selector, a.seeTemplate),
+	}
 	for _, cluster := range l.clusters {
-		member, err := g.member(cluster)
-		if err != nil {
+		if a.members[cluster], err = g.member(cluster); err != nil {
 			stop()
 			return nil, err
 		}
-		list := &unstructured.UnstructuredList{}
-		list.SetAPIVersion(l.apiVersion)
-		list.SetKind(l.kind + "List")
-		informers = append(informers, informerOf(ctx, member, list, l.empty("", ""), l.namespace, loadLabel+"="+l.name, func(object any) { a.see(cluster, object) }))
+		informers = append(informers, informerOf(ctx, a.members[cluster], l.emptyList(), l.empty("", ""), l.namespace, selector, func(object any) { a.see(cluster, object) }))
 	}
 	for _, informer := range informers {
 		if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
@@ -150,6 +158,22 @@ func (a *arrivals) see(cluster string, object any) {
 	}
 }
 
+// inTemplate is the place of a resource in the control plane.
+const inTemplate = "the resource's status"
+
+// seeTemplate records when the status of a resource is about its current revision. Karmada
+// sets observedGeneration when the reports of all members are about it.
+func (a *arrivals) seeTemplate(object any) {
+	seen, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	observed, found, _ := unstructured.NestedInt64(seen.Object, "status", "observedGeneration")
+	if found && observed == seen.GetGeneration() {
+		a.see(inTemplate, seen)
+	}
+}
+
 func (a *arrivals) seeBinding(object any) {
 	now := time.Now()
 	binding, ok := object.(*workv1alpha2.ResourceBinding)
@@ -189,31 +213,72 @@ func (a *arrivals) result(ctx context.Context, s *sample, sent []time.Time) (*ar
 	took, knew, result := []float64{}, []float64{}, &arrival{}
 	for i, at := range a.arrived(revision) {
 		took = append(took, at.Sub(sent[i]).Seconds())
-		if s.Contender == namePolicy {
-			a.mu.Lock()
-			if a.saidApplied(a.load.object(i), at.Add(-time.Millisecond)) {
-				result.Early++
-			}
-			a.mu.Unlock()
-			continue
-		}
-		manifest, err := a.load.manifest(ctx, a.client, i)
+		known, early, err := a.known(ctx, s, i, revision, at.Add(-margin))
 		if err != nil {
 			return nil, err
 		}
-		state := a.watcher.object(types.NamespacedName{Namespace: a.load.namespace, Name: a.load.object(i)})
-		known := state.known[manifest.Revision]
-		if known.IsZero() {
-			return nil, fmt.Errorf("the status of %s never said that all clusters have revision %s", a.load.object(i), manifest.Revision)
-		}
-		if known.Before(at) {
+		if early {
 			result.Early++
 		}
-		knew = append(knew, known.Sub(sent[i]).Seconds())
+		if !known.IsZero() {
+			knew = append(knew, known.Sub(sent[i]).Seconds())
+		}
 	}
 	result.P50, result.P99 = quantile(took, 0.5), quantile(took, 0.99)
 	result.KnownP50, result.KnownP99 = quantile(knew, 0.5), quantile(knew, 0.99)
 	return result, nil
+}
+
+// known is when the user knew that all members have a revision of an object, the zero time
+// if the user cannot know, and whether a status said so already at a time.
+func (a *arrivals) known(ctx context.Context, s *sample, i, revision int, tooEarly time.Time) (known time.Time, early bool, err error) {
+	name := a.load.object(i)
+	if s.Contender == namePolicy {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.at[place{inTemplate, name, strconv.Itoa(revision)}], a.saidApplied(name, tooEarly), nil
+	}
+	manifest, err := a.load.manifest(ctx, a.client, i)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	state := a.watcher.object(types.NamespacedName{Namespace: a.load.namespace, Name: name})
+	if known = state.known[manifest.Revision]; known.IsZero() {
+		return time.Time{}, false, fmt.Errorf("the status of %s never said that all clusters have revision %s", name, manifest.Revision)
+	}
+	return known, known.Before(tooEarly), nil
+}
+
+// left waits until the members have nothing of the load anymore, so that the next one does
+// not run beside its removal.
+func (a *arrivals) left(ctx context.Context) error {
+	return until(ctx, "the members have removed everything", func(ctx context.Context) (bool, error) {
+		for _, member := range a.members {
+			for _, list := range []client.ObjectList{a.load.emptyList(), &corev1.PodList{}} {
+				if err := member.List(ctx, list, client.InNamespace(a.load.namespace)); err != nil {
+					return false, fmt.Errorf("listing what members have: %w", err)
+				}
+				if count, err := ofLoad(list, a.load.name); err != nil || count > 0 {
+					return false, err
+				}
+			}
+		}
+		return true, nil
+	})
+}
+
+// ofLoad counts the objects of a list that belong to a load.
+func ofLoad(list client.ObjectList, load string) (count int, err error) {
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		if object, ok := item.(client.Object); ok && strings.HasPrefix(object.GetName(), load+"-") {
+			count++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reading a list: %w", err)
+	}
+	return count, nil
 }
 
 // arrived is when the last member had a revision of each object; without those that are not

@@ -104,7 +104,7 @@ func arrivalsOf(ctx context.Context, b *bench) error {
 	if b.short {
 		count = 20
 	}
-	races := []race{{name: warmUp, objects: 20, phases: everyPhase, entries: beside(limitsRaised, nameDirect), once: true}}
+	races := []race{{name: warmUp, objects: 20, content: &deployments, phases: everyPhase, entries: beside(limitsRaised, nameDirect, namePolicy), once: true}}
 	for _, limits := range []limits{limitsRaised, limitsDefault} {
 		for _, of := range []*content{&deployments, &configMaps} {
 			races = append(races, race{

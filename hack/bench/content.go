@@ -50,7 +50,7 @@ var configMaps = content{
 }
 
 var deployments = content{
-	apiVersion: "apps/v1", kind: "Deployment", revision: []string{"spec", "template", "metadata", "annotations", "revision"}, reported: true,
+	apiVersion: "apps/v1", kind: "Deployment", revision: []string{"spec", "template", "metadata", "annotations", "revision"},
 	make: func(metadata metav1.ObjectMeta, revision string) client.Object {
 		object := &appsv1.Deployment{ObjectMeta: metadata}
 		object.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": metadata.Name}}
@@ -75,6 +75,14 @@ func (c *content) patch(revision int) client.Patch {
 func (c *content) revisionOf(object *unstructured.Unstructured) string {
 	revision, _, _ := unstructured.NestedString(object.Object, c.revision...)
 	return revision
+}
+
+// emptyList returns a list of the kind without items.
+func (c *content) emptyList() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(c.apiVersion)
+	list.SetKind(c.kind + "List")
+	return list
 }
 
 // empty returns a resource with nothing but its kind and its metadata.

@@ -182,6 +182,11 @@ func (b *bench) heat(ctx context.Context, r *race, e entry, round int) error {
 	if err := l.deleteTemplates(ctx, b.client, func(int) {}); err != nil {
 		return err
 	}
+	if b.arrivals != nil {
+		if err := b.arrivals.left(ctx); err != nil {
+			return err
+		}
+	}
 	return c.after(ctx)
 }
 
@@ -275,12 +280,11 @@ func (b *bench) measure(ctx context.Context, c contender, l *load, s *sample, ha
 	if err := l.check(ctx, b.client, s.Phase); err != nil {
 		return err
 	}
-	if b.arrivals != nil {
-		if s.Arrival, err = b.arrivals.result(ctx, s, sent); err != nil {
-			return err
-		}
+	if err := m.end(ctx, s); err != nil || b.arrivals == nil {
+		return err
 	}
-	return m.end(ctx, s)
+	s.Arrival, err = b.arrivals.result(ctx, s, sent)
+	return err
 }
 
 // crossed returns a function that reports whether a Work has reached the end of a

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -172,7 +173,9 @@ func (w *watcher) object(key types.NamespacedName) objectSeen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if state := w.objects[key]; state != nil {
-		return *state
+		copied := *state
+		copied.known = maps.Clone(state.known)
+		return copied
 	}
 	return objectSeen{}
 }

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
@@ -82,21 +83,39 @@ func starts(t *testing.T, names ...string) time.Time {
 }
 
 // startsInOrder starts processes of the control plane and then, when the API of Clusters
-// is available, others. The agent exits if it starts before.
+// is available, others. The agent exits if it starts before, and Karmada's controllers take
+// minutes to begin.
 func startsInOrder(t *testing.T, first, then []string) time.Time {
 	t.Helper()
 	if len(first) > 0 {
 		starts(t, first...)
 	}
-	if err := bed.Await(t.Context(), "the API of Clusters is available", func(ctx context.Context) error {
-		return karmada.List(ctx, &clusterv1alpha1.ClusterList{})
-	}); err != nil {
+	if err := bed.Await(t.Context(), "the API of Clusters is available", clustersAreServed); err != nil {
 		t.Fatal(err)
 	}
 	if len(then) > 0 {
 		starts(t, then...)
 	}
 	return time.Now()
+}
+
+// clustersAreServed returns an error unless the API server serves Clusters, and its discovery,
+// which is later, says so.
+func clustersAreServed(ctx context.Context) error {
+	finder, err := discovery.NewDiscoveryClientForConfig(bed.Config)
+	if err != nil {
+		return fmt.Errorf("creating a discovery client: %w", err)
+	}
+	_, lists, err := finder.ServerGroupsAndResources()
+	if err != nil {
+		return fmt.Errorf("reading what the API server serves: %w", err)
+	}
+	for _, list := range lists {
+		if list.GroupVersion == clusterv1alpha1.GroupVersion.String() && len(list.APIResources) > 0 {
+			return karmada.List(ctx, &clusterv1alpha1.ClusterList{})
+		}
+	}
+	return fmt.Errorf("discovery does not show %s", clusterv1alpha1.GroupVersion)
 }
 
 // rejoining is how long Karmada may take to report a restarted member as Ready.

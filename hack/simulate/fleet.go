@@ -203,13 +203,15 @@ func (u *users) cutMember(context.Context) (string, error) {
 }
 
 // silenceMember has a member answer only some of Karmada's requests, or all of them again.
-// Nobody notices, because others still reach it.
+// Karmada may notice that the member is not well, or not.
 func (u *users) silenceMember(context.Context) (string, error) {
 	member := u.w.karmada.Member(oneOf(u.w.choices, memberNames))
 	if member.Silent != nil {
 		member.Silent = nil
+		member.SetHealthy(true)
 		return member.Name + " answers again", nil
 	}
+	member.SetHealthy(!u.w.choices.oneIn(3))
 	member.Silent = func() bool { return u.w.choices.oneIn(2) }
 	return member.Name + " does not always answer", nil
 }

@@ -195,6 +195,7 @@ func (w *World) mend() {
 	w.noWebhook, w.outdated = false, 0
 	for _, name := range memberNames {
 		w.karmada.Member(name).Silent = nil
+		w.karmada.Member(name).SetHealthy(true)
 	}
 	for _, replica := range w.replicas {
 		replica.frozen = false

@@ -18,6 +18,7 @@ package karmada
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,10 +39,10 @@ const (
 // onConflict is retry.RetryOnConflict, one try per step. A try returns a conflict to be
 // tried again. The function then continues the pass with the last error.
 func onConflict(name string, try func(context.Context) error, then func(error) (*step, error)) *step {
-	return conflictStep(name, 1, try, then)
+	return conflictStep(name, 1, nil, try, then)
 }
 
-func conflictStep(name string, attempt int, try func(context.Context) error, then func(error) (*step, error)) *step {
+func conflictStep(name string, attempt int, conflict error, try func(context.Context) error, then func(error) (*step, error)) *step {
 	s := &step{name: name}
 	if attempt > 1 {
 		s.name, s.wait = name+" again", conflictPause
@@ -49,7 +50,10 @@ func conflictStep(name string, attempt int, try func(context.Context) error, the
 	s.do = func(ctx context.Context) (*step, error) {
 		err := try(ctx)
 		if apierrors.IsConflict(err) && attempt < conflictTries {
-			return conflictStep(name, attempt+1, try, then), nil
+			return conflictStep(name, attempt+1, err, try, then), nil
+		}
+		if conflict != nil && errors.Is(err, errUnanswered) {
+			err = conflict // as retry.OnError does
 		}
 		return then(err)
 	}

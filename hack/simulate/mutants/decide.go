@@ -31,7 +31,19 @@ var inDecide = []Mutant{
 	{
 		Name:  "an attempt that the member has not answered counts as a success",
 		Theme: "silence",
-		Edits: one("decide/evidence.go", "tookTooLong", `return applied.LastTransitionTime.Sub(began) >= answerTime`, `return false`),
+		Edits: one("decide/evidence.go", "tookTooLong", `return !began.IsZero() && applied.LastTransitionTime.Sub(began) >= answerTime`, `_ = began`+"\nreturn false"),
+	},
+	{
+		Name:  "when contact was lost counts as when it was regained",
+		Theme: "silence",
+		Test:  "TestLossOfContactIsNoContact",
+		Edits: one("decide/observed.go", "Cluster.readySince", `if !c.Ready {`, `if false {`),
+	},
+	{
+		Name:  "a True over one that proves nothing keeps its time",
+		Theme: "silence",
+		Test:  "TestNewPlan",
+		Edits: one("decide/write.go", "prove", `write.Reset = write.Nudge && proof == recreated`, ``),
 	},
 	{
 		Name:  "when an attempt began is forgotten when dispatching is suspended",
