@@ -48,6 +48,7 @@ var inDecide = []Mutant{
 	{
 		Name:  "when an attempt began is forgotten when dispatching is suspended",
 		Theme: "silence",
+		Test:  "TestAttemptThatEndsSuspended",
 		Edits: one("decide/evidence.go", "attemptingSince", `return began.UTC().Format(time.RFC3339)`, `_ = began`+"\nreturn \"\""),
 	},
 	{
