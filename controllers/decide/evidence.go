@@ -49,6 +49,9 @@ const (
 	// unanswered: Applied is True, but the attempt took so long that the member may not
 	// have answered.
 	unanswered Evidence = "Unanswered"
+	// unreported: Applied is True, perhaps for an earlier spec, and the cluster has not
+	// reported the current one.
+	unreported Evidence = "Unreported"
 	// recreated: Applied is True because Karmada has re-created an object that was
 	// deleted on the cluster. It did so from its cache of the Work, which may have
 	// been older than the current spec.
@@ -80,6 +83,9 @@ const reasonRecreated = "ReCreateSuccessful"
 // execution controller. The work status controller also sets Applied when it
 // re-creates an object, but with a different reason, which proves nothing. Nor does a
 // True that came after so long that the member may not have answered.
+//
+// For a Work that was written without removing the conditions, the report of the cluster
+// is the proof; see NeedsReset.
 func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 	applied, dispatched := -1, -1
 	for i := range work.Status.Conditions {
@@ -99,6 +105,8 @@ func EvidenceOf(work *workv1alpha1.Work) (Evidence, *metav1.Condition) {
 		return Refused, condition
 	case condition.Status != metav1.ConditionTrue:
 		return pending, condition
+	case reportProves(work):
+		return reported(work, condition), condition
 	case dispatched < 0:
 		return premature, condition
 	case dispatched > applied:

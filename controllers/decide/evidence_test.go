@@ -24,6 +24,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
@@ -35,16 +36,16 @@ import (
 )
 
 // TestConfirmationIsNeverFalse lets the controller's decisions and a model of
-// Karmada's execution controller act on one Work in every order, with caches that
-// lag, attempts that fail, content that changes or cannot be read at any time, and
-// propagation that is suspended and resumed at any time. At every step, a
+// Karmada's controllers act on one Work in every order, with caches that lag, attempts
+// that fail, reports that are late, content that changes, returns or cannot be read at any
+// time, and propagation that is suspended and resumed at any time. At every step, a
 // Work that counts as confirmed must be what the member has. When the changes end,
 // the last of them must be confirmed.
 func TestConfirmationIsNeverFalse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		world := newWorld()
 		t.Repeat(map[string]func(*rapid.T){
-			"content changes":           func(t *rapid.T) { world.content = rapid.IntRange(0, 3).Draw(t, "content") },
+			"content changes":           func(t *rapid.T) { world.changesTo(rapid.IntRange(0, len(contents)-1).Draw(t, "content")) },
 			"content comes and goes":    func(*rapid.T) { world.unreadable = !world.unreadable },
 			"we crash":                  func(*rapid.T) { world.our.crash(world) },
 			"contact is lost and found": func(*rapid.T) { world.readySince++ },
@@ -57,6 +58,8 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 			"Karmada retries":           func(*rapid.T) { world.karmada.queued = true },
 			"the object is deleted":     func(*rapid.T) { world.recreator.deleted(world) },
 			"Karmada re-creates":        func(*rapid.T) { world.recreator.step(world) },
+			"Karmada sees the member":   func(*rapid.T) { world.reporter.advance(world) },
+			"Karmada reports":           func(*rapid.T) { world.reporter.step(world) },
 			"all comes to rest": func(t *rapid.T) {
 				if err := world.settle(); err != nil {
 					t.Fatal(err)
@@ -79,7 +82,10 @@ func TestConfirmationIsNeverFalse(t *testing.T) {
 type world struct {
 	// versions are all versions of the Work; the index is the resourceVersion.
 	versions []*workv1alpha1.Work
-	content  int
+	// content is the index of what the user wants, and newest the newest generation of
+	// the resource so far.
+	content int
+	newest  int64
 	// unreadable: the content is not known for now.
 	unreadable bool
 	member     string
@@ -92,19 +98,56 @@ type world struct {
 	our       us
 	karmada   karmada
 	recreator recreator
+	reporter  reporter
 }
 
+// contents are what users want of a Deployment: three generations of it, each with two
+// different overriders. A rollout may return to any of them.
+var contents = func() (manifests []*render.Manifest) {
+	for index := range int64(6) {
+		template := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "web", "namespace": "shop", "generation": 1 + index/2},
+			"spec":     map[string]any{"replicas": index},
+		}}
+		manifest, err := render.NewManifest(template, "")
+		if err != nil {
+			panic(err)
+		}
+		manifests = append(manifests, manifest)
+	}
+	return manifests
+}()
+
 func newWorld() *world {
-	first := &workv1alpha1.Work{}
-	first.Generation = 1
 	w := &world{}
-	setRevision(first, w.desired())
-	w.versions = []*workv1alpha1.Work{first}
+	w.changesTo(0)
+	first, err := contents[w.content].NewWork(render.Owner{}, render.Target{Cluster: "member", Newest: w.newest})
+	if err != nil {
+		panic(err)
+	}
+	first.Generation = 1
+	w.versions = []*workv1alpha1.Work{compacted(first)}
 	w.karmada.queued = true
 	return w
 }
 
-func (w *world) desired() string { return fmt.Sprintf("revision%d", w.content) }
+// compacted is a Work as the controller and the model of Karmada see it.
+func compacted(work *workv1alpha1.Work) *workv1alpha1.Work {
+	if _, err := render.Compact(work); err != nil {
+		panic(err)
+	}
+	return work
+}
+
+// changesTo lets the user want something. A generation that was never there before is the
+// newest one.
+func (w *world) changesTo(content int) {
+	w.content = content
+	w.newest = max(w.newest, contents[content].TemplateGeneration())
+}
+
+func (w *world) desired() string { return contents[w.content].Revision }
 
 func (w *world) latest() int { return len(w.versions) - 1 }
 
@@ -148,6 +191,8 @@ func (w *world) settle() error {
 		w.karmada.advance(w)
 		w.karmada.step(w, false)
 		w.recreator.step(w)
+		w.reporter.advance(w)
+		w.reporter.step(w)
 		if err := w.lie(); err != nil {
 			return err
 		}
@@ -206,12 +251,13 @@ func (u *us) decide(w *world) {
 // plans queues the requests of a write.
 func (u *us) plans(w *world, write Write) {
 	u.base = u.seen
-	revision := w.desired()
-	if write.Reset {
+	manifest := contents[w.content]
+	reset := write.NeedsReset(manifest.TemplateGeneration())
+	if reset {
 		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
-			reset := w.versions[base].DeepCopy()
-			reset.Status.Conditions = ResetConditions(reset, time.Unix(0, 0))
-			return reset, w.put(base, reset)
+			removed := w.versions[base].DeepCopy()
+			removed.Status.Conditions = ResetConditions(removed, time.Unix(0, 0))
+			return removed, w.put(base, removed)
 		})
 	}
 	if write.Nudge || write.Update || write.Terms {
@@ -228,15 +274,26 @@ func (u *us) plans(w *world, write Write) {
 					w.released = len(w.versions)
 				}
 			default:
-				render.Claim(updated, render.Owner{}, write.Target)
-				if write.Target.Suspend || isHeld(updated) {
-					updated.Spec.SuspendDispatching = &write.Target.Suspend
-				}
-				setRevision(updated, revision)
+				updated = rewritten(w, write, manifest, updated, reset)
 			}
 			return updated, w.put(base, updated)
 		})
 	}
+}
+
+// rewritten is a Work into which a manifest is written, after a reset or without one.
+func rewritten(w *world, write Write, manifest *render.Manifest, live *workv1alpha1.Work, reset bool) *workv1alpha1.Work {
+	target := write.Target
+	target.Newest = w.newest
+	updated, err := manifest.UpdatedWork(live, render.Owner{}, target, write.Confirmed)
+	if err != nil {
+		panic(err)
+	}
+	updated.Status = *live.Status.DeepCopy()
+	if write.Reset && !reset {
+		updated.Annotations[propagationv1alpha1.ReportProofAnnotation] = ReportProof(manifest.Revision, live, w.now)
+	}
+	return compacted(updated)
 }
 
 // write carries out the next of the decided writes.

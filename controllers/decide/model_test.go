@@ -17,10 +17,13 @@ limitations under the License.
 package decide
 
 import (
+	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
@@ -82,7 +85,7 @@ func (k *karmada) step(w *world, fails bool) {
 		}
 		k.result = metav1.ConditionFalse
 		if !fails {
-			w.member = render.Revision(k.work)
+			w.reporter.changed(w, k.work)
 			w.recreator.missing = false
 			k.result = metav1.ConditionTrue
 		}
@@ -136,7 +139,8 @@ func (r *recreator) step(w *world) {
 	switch r.phase {
 	case applying:
 		if r.missing {
-			w.member, r.missing = render.Revision(r.work), false
+			r.missing = false
+			w.reporter.changed(w, r.work)
 		}
 		r.phase = recording
 	case recording:
@@ -145,5 +149,43 @@ func (r *recreator) step(w *world) {
 		if w.put(w.karmada.seen, cached) {
 			r.phase = idle
 		}
+	}
+}
+
+// reporter is the work status controller of Karmada v1.18, as far as it reports what it
+// sees on the member: every object in turn, after any time.
+type reporter struct {
+	// objects are the generations of the resource that the object on the member was made
+	// from, in order, and seen is how many of them the cache has seen.
+	objects []int64
+	seen    int
+	phase   phase
+	read    int64
+}
+
+// changed puts what a Work holds onto the member.
+func (r *reporter) changed(w *world, work *workv1alpha1.Work) {
+	w.member = render.Revision(work)
+	r.objects = append(r.objects, render.TemplateGeneration(work))
+}
+
+// advance lets the cache see the next object.
+func (r *reporter) advance(*world) { r.seen = min(r.seen+1, len(r.objects)) }
+
+// step reads the object, or reports what was read.
+func (r *reporter) step(w *world) {
+	switch {
+	case r.seen == 0:
+	case r.phase == idle:
+		r.read, r.phase = r.objects[r.seen-1], recording
+	default:
+		// It reads the Work again if it was changed meanwhile.
+		work := w.versions[w.latest()].DeepCopy()
+		report := fmt.Sprintf(`{"resourceTemplateGeneration":%d}`, r.read)
+		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{Status: &runtime.RawExtension{Raw: []byte(report)}}}
+		if !equality.Semantic.DeepEqual(work.Status, w.versions[w.latest()].Status) {
+			w.put(w.latest(), work)
+		}
+		r.phase = idle
 	}
 }

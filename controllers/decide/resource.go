@@ -33,6 +33,8 @@ type Resource struct {
 	// UID and Version are those of the resource.
 	UID     types.UID
 	Version string
+	// Generation is the generation of the resource; 0 if the kind has none.
+	Generation int64
 	// Revision is the revision of the manifest that the clusters share.
 	Revision string
 	// Renderings are, by cluster, what it gets instead.

@@ -77,6 +77,8 @@ func (w *Write) String() string {
 		verb = "create"
 	case w.Reset && w.Nudge:
 		verb = "reset and nudge"
+	case w.Reset && w.Update && reportsInTime(w.Live):
+		verb = "update, perhaps after a reset,"
 	case w.Reset && w.Update:
 		verb = "reset and update"
 	case w.Reset && w.Terms:

@@ -113,7 +113,7 @@ func TestSuspendedWhileAnAttemptIsInFlight(t *testing.T) {
 	if err := w.lie(); err != nil {
 		t.Error(err)
 	}
-	if w.member != "revision1" {
+	if w.member != contents[1].Revision {
 		t.Errorf("the member has %s", w.member)
 	}
 }

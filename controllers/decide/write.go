@@ -37,7 +37,8 @@ type Write struct {
 	Target render.Target
 	// Live is the existing Work, compact; nil if it has to be created.
 	Live *workv1alpha1.Work
-	// Reset resets the confirmation first.
+	// Reset resets the confirmation first, unless NeedsReset says that the manifest needs
+	// none.
 	Reset bool
 	// Update writes metadata and spec.
 	Update bool
@@ -98,6 +99,12 @@ func planWaits(observed *Observed, plan *Plan, target render.Target, work *workv
 		plan.wait(due)
 	}
 	if due, ignored := ignoredIn(observed, target, work); ignored {
+		plan.wait(due)
+	}
+	if due, awaited := reportIn(observed, target, work); awaited {
+		plan.wait(due)
+	}
+	if due, awaited := unansweredIn(observed, target, work); awaited {
 		plan.wait(due)
 	}
 	plan.wait(answerIn(observed, target, work))
@@ -197,6 +204,8 @@ func prove(observed *Observed, write *Write, proof Evidence) {
 		write.Superseded, write.Why = true, NewLifeConfirmed
 	case ptr.Deref(work.Spec.SuspendDispatching, false):
 		// Nothing is attempted, whatever is written.
+	case isReportOverdue(observed, write.Target, work):
+		write.Reset, write.Nudge, write.Why = true, true, UnprovenConfirmation
 	default:
 		write.Why, write.Notes = wantsNudge(observed, write.Target, work, proof)
 		write.Nudge = write.Why != ""
@@ -236,6 +245,9 @@ func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Wor
 			return "", nil
 		}
 		return ContactRegained, map[string]string{propagationv1alpha1.AttemptsAnnotation: attemptsOf(work).next(observed.Now)}
+	}
+	if due, awaited := unansweredIn(observed, target, work); awaited && due == 0 {
+		return UnprovenConfirmation, retryNotes(observed, work)
 	}
 	due, retried := retryIn(observed, target, work)
 	switch {

@@ -109,7 +109,7 @@ func (r *Reconciler) locate(reference propagationv1alpha1.ResourceReference, key
 // already known about this version of the resource is not determined again.
 func (r *Reconciler) learn(ctx context.Context, observed *decide.Observed, template *unstructured.Unstructured, found *customize.Variants, known customize.Recollection) (customize.Recollection, *customize.Renderer, error) {
 	if !known.IsOf(template) {
-		known = customize.Recollection{Resource: decide.Resource{UID: template.GetUID(), Version: template.GetResourceVersion(), ClaimedBy: decide.ClaimOf(template)}}
+		known = customize.Recollection{Resource: decide.Resource{UID: template.GetUID(), Version: template.GetResourceVersion(), Generation: template.GetGeneration(), ClaimedBy: decide.ClaimOf(template)}}
 		if ptr.Deref(observed.Spec.PropagateDeps, false) {
 			var err error
 			if known.Resource.Dependencies, err = dependency.Of(template, r.Interpreter); err != nil {

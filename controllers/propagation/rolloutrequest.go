@@ -65,7 +65,7 @@ func (r *Reconciler) requestedRevision(ctx context.Context, object cached.Object
 		return decide.Resource{Problem: problem}, err
 	}
 	learned := customize.Recollection{Generation: observed.Generation, Inputs: inputs, Resource: decide.Resource{
-		UID: template.GetUID(), Version: template.GetResourceVersion(), Revision: name, ClaimedBy: decide.ClaimOf(template),
+		UID: template.GetUID(), Version: template.GetResourceVersion(), Generation: template.GetGeneration(), Revision: name, ClaimedBy: decide.ClaimOf(template),
 	}}
 	r.memories.of(key).remember(learned)
 	learned.Resource.Poll = poll

@@ -46,6 +46,7 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 		return r.create(ctx, observed, write, means)
 	}
 	var manifest *render.Manifest
+	var generation int64
 	if write.Update {
 		// Before the reset, because the revision may turn out to be a different
 		// one.
@@ -53,9 +54,10 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 		if manifest, err = means.Manifest(ctx, write.Rendering); err != nil {
 			return err
 		}
+		generation = manifest.TemplateGeneration()
 	}
 	live, sent := write.Live, []byte(nil)
-	if write.Reset {
+	if write.NeedsReset(generation) {
 		var err error
 		if live, sent, err = r.reset(ctx, observed, live, write.Why); err != nil {
 			return err
@@ -97,9 +99,14 @@ func (r *Reconciler) setTerms(ctx context.Context, observed *decide.Observed, wr
 // update writes a manifest into a Work. sent is the manifest that it replaces; nil
 // if that is not known.
 func (r *Reconciler) update(ctx context.Context, observed *decide.Observed, write *decide.Write, manifest *render.Manifest, live *workv1alpha1.Work, sent []byte) error {
-	work, err := manifest.UpdatedWork(live, observed.Owner, write.Target, write.Confirmed)
+	target := write.Target
+	target.Newest = r.newestGeneration(observed)
+	work, err := manifest.UpdatedWork(live, observed.Owner, target, write.Confirmed)
 	if err != nil {
 		return err
+	}
+	if write.Reset && !write.NeedsReset(manifest.TemplateGeneration()) {
+		work.Annotations[propagationv1alpha1.ReportProofAnnotation] = decide.ReportProof(manifest.Revision, live, observed.Now)
 	}
 	if render.Revision(live) != manifest.Revision {
 		r.setHealthFloor(observed, work, live, manifest, sent)
@@ -108,6 +115,16 @@ func (r *Reconciler) update(ctx context.Context, observed *decide.Observed, writ
 		return r.unlessGone(err, "updating Work %s/%s", work.Namespace, work.Name)
 	}
 	return r.asWritten(ctx, observed, "update", work, write)
+}
+
+// newestGeneration is the newest generation of the resource of an object that is known. In
+// a rollout, clusters may get an earlier one.
+func (r *Reconciler) newestGeneration(observed *decide.Observed) int64 {
+	newest := observed.Resource.Generation
+	if remembered := r.memories.known(observed.Key()); remembered.hasRolledOut(observed.Owner.UID) {
+		newest = max(newest, remembered.rolling.origin.Generation)
+	}
+	return newest
 }
 
 // asWritten records a successful write. It returns ErrChanged if the API server
@@ -141,7 +158,9 @@ func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, writ
 	if err != nil {
 		return err
 	}
-	work, err := manifest.NewWork(observed.Owner, write.Target)
+	target := write.Target
+	target.Newest = r.newestGeneration(observed)
+	work, err := manifest.NewWork(observed.Owner, target)
 	if err != nil {
 		return err
 	}

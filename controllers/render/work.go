@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -77,6 +78,8 @@ type Target struct {
 	// Attempting is since when Karmada may have attempted a Work that is suspended, RFC 3339;
 	// empty if that does not matter.
 	Attempting string
+	// Newest is the newest generation of the resource. An earlier Work may have had it.
+	Newest int64
 	// Overrides records the override policies that were applied for the cluster,
 	// as annotations.
 	Overrides map[string]string
@@ -103,6 +106,7 @@ func (m *Manifest) NewWork(owner Owner, target Target) (*workv1alpha1.Work, erro
 	permanentID := uuid.NewString()
 	work.Labels = map[string]string{workv1alpha2.WorkPermanentIDLabel: permanentID}
 	Claim(work, owner, target)
+	m.setHighest(work, target.Newest)
 	return work, m.fill(work, target)
 }
 
@@ -118,11 +122,38 @@ func (m *Manifest) UpdatedWork(live *workv1alpha1.Work, owner Owner, target Targ
 		work.Annotations[propagationv1alpha1.ConfirmedRevisionAnnotation] = confirmed
 	}
 	delete(work.Annotations, propagationv1alpha1.AttemptsAnnotation)
+	if Revision(live) != m.Revision {
+		delete(work.Annotations, propagationv1alpha1.ReportProofAnnotation)
+	}
+	m.setHighest(work, max(HighestGeneration(live), target.Newest))
 	m.supersede(work, live)
 	if work.Labels[workv1alpha2.WorkPermanentIDLabel] == "" {
 		work.Labels[workv1alpha2.WorkPermanentIDLabel] = uuid.NewString()
 	}
 	return work, m.fill(work, target)
+}
+
+// setHighest records the highest generation that the cluster may have been sent, unless
+// the manifest itself shows it.
+func (m *Manifest) setHighest(work *workv1alpha1.Work, highest int64) {
+	value := ""
+	if highest > m.TemplateGeneration() {
+		value = strconv.FormatInt(highest, 10)
+	}
+	setOrDelete(work.Annotations, propagationv1alpha1.HighestGenerationAnnotation, value)
+}
+
+// HighestGeneration is the highest generation of the resource that the cluster of a
+// compact Work may have been sent, or has reported; 0 if the kind has none. An edited
+// annotation counts as far as it can be read.
+func HighestGeneration(work *workv1alpha1.Work) int64 {
+	highest, _ := strconv.ParseInt(work.Annotations[propagationv1alpha1.HighestGenerationAnnotation], 10, 64)
+	highest = max(highest, TemplateGeneration(work))
+	for i := range work.Status.ManifestStatuses {
+		reported, _ := ReportedGeneration(&work.Status.ManifestStatuses[i])
+		highest = max(highest, reported)
+	}
+	return highest
 }
 
 // supersede notes on a Work that the cluster may still have the object of a deleted

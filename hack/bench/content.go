@@ -50,7 +50,7 @@ var configMaps = content{
 }
 
 var deployments = content{
-	apiVersion: "apps/v1", kind: "Deployment", revision: []string{"spec", "template", "metadata", "annotations", "revision"},
+	apiVersion: "apps/v1", kind: "Deployment", revision: []string{"spec", "template", "metadata", "annotations", "revision"}, reported: true,
 	make: func(metadata metav1.ObjectMeta, revision string) client.Object {
 		object := &appsv1.Deployment{ObjectMeta: metadata}
 		object.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": metadata.Name}}

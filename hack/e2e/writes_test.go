@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,6 +186,39 @@ func TestWritesAreCounted(t *testing.T) {
 	p.IsDeleted()
 	ns.comesToRest()
 	ns.tookWrites("delete", bed.Audit.Since(mark, ns.IsOurs), map[string]int{"delete works": 2})
+}
+
+// A change of the spec of a Deployment needs no reset, because the reports of the members prove
+// that they have it. A change of its labels does, because its generation stays the same.
+func TestWritesOfADeploymentAreCounted(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	web := testbed.Deployment("web", "nginx:1", 1)
+	ns.Has(web)
+	p := ns.Propagates("web", web).To(member1, member2)
+	p.BecomesReady()
+	ns.comesToRest()
+	imaged := func(image string) func(*appsv1.Deployment) {
+		return func(web *appsv1.Deployment) { web.Spec.Template.Spec.Containers[0].Image = image }
+	}
+	for _, step := range []struct {
+		name   string
+		change func(*appsv1.Deployment)
+		want   map[string]int
+	}{
+		{"change the image", imaged("nginx:2"), map[string]int{"update works": 2}},
+		{"change it again", imaged("nginx:3"), map[string]int{"update works": 2}},
+		{"change a label", func(web *appsv1.Deployment) { web.Labels = map[string]string{"color": "green"} }, map[string]int{"patch works/status": 2, "update works": 2}},
+		{"change the image after that", imaged("nginx:4"), map[string]int{"update works": 2}},
+	} {
+		mark := time.Now()
+		testbed.Changes(ns.Namespace, web, step.change)
+		p.BecomesReady()
+		ns.comesToRest()
+		ns.tookWrites(step.name, bed.Audit.Since(mark, func(write testbed.Write) bool {
+			return ns.IsOurs(write) && write.Resource != "events" && !strings.HasPrefix(write.Resource, "deployments") // its health changes, and its status is aggregated
+		}), step.want)
+	}
 }
 
 // tookWrites compares the writes with the permitted ones.

@@ -189,6 +189,14 @@ const (
 	// attempted it, RFC 3339, if it had no result when the Work was suspended. The condition
 	// Dispatching then no longer shows that.
 	AttemptingSinceAnnotation = GroupName + "/attempting-since"
+	// ReportProofAnnotation is set on a Work that was written without a reset, because
+	// the report of its cluster proves what it has applied: the revision, the generation
+	// of the Work, and when it was written, RFC 3339: "1f0c 7 2026-01-01T12:00:00Z".
+	ReportProofAnnotation = GroupName + "/report-proof"
+	// HighestGenerationAnnotation is, on a Work, the highest generation of the resource
+	// that the cluster may have been sent, if it is higher than that of the Work. Its
+	// report on that generation may be older than the Work.
+	HighestGenerationAnnotation = GroupName + "/highest-generation"
 
 	// RolloutRevisionAnnotation is, on a Work, the revision of the rollout that the
 	// controller has written.

@@ -68,6 +68,22 @@ var inDecide = []Mutant{
 		Edits: one("decide/evidence.go", "attemptMissing", ``, "\nreturn false\n"),
 	},
 	{
+		Name:  "a report on any generation proves a Work that was written without a reset",
+		Theme: "rollouts",
+		Edits: one("decide/reported.go", "reported", `reports && generation == render.TemplateGeneration(work)`, `reports && generation > 0`),
+	},
+	{
+		Name:  "a Work is written without a reset although its generation stays",
+		Theme: "rollouts",
+		Edits: one("decide/reported.go", "willBeReported", `generation > render.HighestGeneration(work)`, `generation >= render.HighestGeneration(work)`),
+	},
+	{
+		Name:  "a Work is written without a reset although its cluster has had that generation before",
+		Theme: "stages",
+		Test:  "TestReportsBeforeAReturn",
+		Edits: one("decide/reported.go", "willBeReported", `generation > render.HighestGeneration(work)`, `generation > render.TemplateGeneration(work)`),
+	},
+	{
 		Name:  "health that was reported for an older generation counts",
 		Theme: "rollouts",
 		Edits: one("decide/evidence.go", "healthOf",
