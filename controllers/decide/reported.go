@@ -158,8 +158,9 @@ func attemptableSince(cluster Cluster, work *workv1alpha1.Work) time.Time {
 // case Karmada makes no other, and after how long to ask for one; 0 means now.
 func unansweredIn(observed *Observed, target render.Target, work *workv1alpha1.Work) (time.Duration, bool) {
 	due, awaited := reportIn(observed, target, work)
-	if !awaited || attemptsOf(work).count > 0 {
-		return 0, false
+	since := attemptableSince(observed.Clusters[target.Cluster], work)
+	if !awaited || !attemptsOf(work).at.Before(since.Add(attemptLimit)) {
+		return 0, false // it has been asked for
 	}
 	return max(0, due-(reportLimit-attemptLimit)), true
 }

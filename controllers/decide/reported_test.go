@@ -189,8 +189,16 @@ func TestUnreportedIsAttemptedOnce(t *testing.T) {
 	}
 	observed := at(2 * time.Minute)
 	maps.Copy(observed.Work("member1").Annotations, NewPlan(observed).Writes[0].Notes)
-	if plan := NewPlan(observed); len(plan.Writes) > 0 || plan.Wait <= 0 {
-		t.Errorf("after that, the plan is to %v", plan.Steps())
+	for _, later := range []time.Duration{0, time.Second, 135 * time.Second, 179 * time.Second} {
+		observed.Now = now.Add(later)
+		if plan := NewPlan(observed); len(plan.Writes) > 0 || plan.Wait != 3*time.Minute-later {
+			t.Errorf("%v after that, the plan is to %v", later, plan.Steps())
+		}
+	}
+	observed = at(2 * time.Minute)
+	attempted(5, now.Add(-time.Hour))(observed.Work("member1"))
+	if plan := NewPlan(observed); len(plan.Writes) != 1 || !plan.Writes[0].Nudge {
+		t.Errorf("after an old refusal, the plan is to %v", plan.Steps())
 	}
 }
 

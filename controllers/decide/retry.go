@@ -124,7 +124,7 @@ func recentAttempts(now time.Time, work *workv1alpha1.Work) attempts {
 func ignoredIn(observed *Observed, target render.Target, work *workv1alpha1.Work) (time.Duration, bool) {
 	last := attemptsOf(work)
 	proof, _ := EvidenceOf(work)
-	if target.Suspend || !observed.Clusters[target.Cluster].Ready || proof != pending && proof != unreported || last.ending {
+	if target.Suspend || !observed.Clusters[target.Cluster].Ready || proof != pending || last.ending {
 		return 0, false
 	}
 	reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset)

@@ -124,7 +124,7 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	case deviates(work, observed.Owner, target):
 		// The conditions of the attempt that follows would make an unproven True look like
 		// a proven one.
-		write.Reset = isUnproven(proof)
+		write.Reset = isUnproven(proof) || proof == recreated
 		write.Update, write.Why = true, TermsDiffer
 	default:
 		prove(observed, &write, proof)
@@ -159,7 +159,7 @@ func planKept(observed *Observed, plan *Plan, target render.Target, work *workv1
 	misleading := render.IsEdited(work) && applied != nil && applied.Status == metav1.ConditionTrue
 	switch {
 	case deviatesInTerms(work, observed.Owner, target):
-		write.Reset = isUnproven(proof) || misleading
+		write.Reset = isUnproven(proof) || proof == recreated || misleading
 		write.Terms, write.Why = true, TermsDiffer
 	case another || !asks:
 		// Nothing is asked for it.

@@ -106,7 +106,7 @@ func (r *Reconciler) update(ctx context.Context, observed *decide.Observed, writ
 		return err
 	}
 	if write.Reset && !write.NeedsReset(manifest.TemplateGeneration()) {
-		work.Annotations[propagationv1alpha1.ReportProofAnnotation] = decide.ReportProof(manifest.Revision, live, observed.Now)
+		work.Annotations[propagationv1alpha1.ReportProofAnnotation] = decide.ReportProof(manifest.Revision, live, r.Clock.Now())
 	}
 	if render.Revision(live) != manifest.Revision {
 		r.setHealthFloor(observed, work, live, manifest, sent)

@@ -225,7 +225,9 @@ func (a *arrivals) result(ctx context.Context, s *sample, sent []time.Time) (*ar
 		}
 	}
 	result.P50, result.P99 = quantile(took, 0.5), quantile(took, 0.99)
-	result.KnownP50, result.KnownP99 = quantile(knew, 0.5), quantile(knew, 0.99)
+	if len(knew) == len(sent) {
+		result.KnownP50, result.KnownP99 = quantile(knew, 0.5), quantile(knew, 0.99)
+	}
 	return result, nil
 }
 
