@@ -138,13 +138,14 @@ func (r *results) writeArrivals(out *strings.Builder) {
 			median, _, _, _ := r.median(g.Race, g.Contender, g.Phase, func(s *sample) float64 { return number(s.Arrival) })
 			return fmt.Sprintf("%.2f", median)
 		}
+		early, _, _, _ := r.median(g.Race, g.Contender, g.Phase, func(s *sample) float64 { return float64(s.Arrival.Early) })
 		known := []string{"-", "-"}
 		if g.Arrival.KnownP99 > 0 {
 			known = []string{take(func(a *arrival) float64 { return a.KnownP50 }), take(func(a *arrival) float64 { return a.KnownP99 })}
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | **%s** | %s | **%s** | %s of %d |\n", g.Case, g.Race, g.Phase, g.Contender,
 			take(func(a *arrival) float64 { return a.P50 }), take(func(a *arrival) float64 { return a.P99 }), known[0], known[1],
-			take(func(a *arrival) float64 { return float64(a.Early) }), g.Objects)
+			number(early), g.Objects)
 	}
 }
 
