@@ -220,7 +220,6 @@ var planCases = map[string]struct {
 	"a retry was asked for and made":            {scene(one, asking("now"), on("member1", isRefused, attempted(2, now.Add(-time.Second)), annotated(propagationv1alpha1.RetryAnnotation, "now"))), []string{"look again in 44s"}},
 	"a retry is asked for, all is right":        {scene(one, asking("now"), on("member1", isConfirmed)), nil},
 	"re-created on the member":                  {scene(one, on("member1", isRecreated)), []string{"reset and nudge member1"}},
-	"re-created, suspended now":                 {scene(one, suspended, on("member1", isRecreated)), []string{"reset and update member1"}},
 	"re-created, nudged a moment ago":           {scene(one, on("member1", isRecreated, attempted(1, now.Add(-time.Second)))), []string{"look again in 14s"}},
 	"another object of that name":               {scene(one, on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"delete member1"}},
 	"the same object in another group":          {scene(one, ofUID("u1"), on("member1", isConfirmed, isHealthy, payload("0 u1 "+elsewhere))), []string{"reset and update member1"}},
