@@ -128,8 +128,8 @@ func TestLossOfContactIsNoContact(t *testing.T) {
 	}
 }
 
-// A re-created object may have an older content. The attempt after it is suspended and
-// resumed must not make that look proven.
+// A re-created object may have an older content. The next attempt, after dispatching was
+// resumed, must not make that look proven.
 func TestRecreationIsResetWhenSuspended(t *testing.T) {
 	plan := NewPlan(scene(one, suspended, on("member1", isRecreated)))
 	if len(plan.Writes) != 1 || plan.Writes[0].String() != "reset and update member1 (TermsDiffer)" {
