@@ -167,9 +167,10 @@ func (w *World) isRowTold(ctx context.Context, object cached.Object, target prop
 		return err
 	}
 	content := karmada.ContentHash(customized(resource, target, w.truth.policy()))
-	running, found := w.karmada.Member(row.Name).Runs(key.GroupVersionKind, key.Namespace, key.Name)
-	if !found && isSuspended(object.GetSpec(), row.Name) {
-		return nil // somebody has deleted it there, and Karmada neither restores it nor says so
+	member := w.karmada.Member(row.Name)
+	running, found := member.Runs(key.GroupVersionKind, key.Namespace, key.Name)
+	if isSuspended(object.GetSpec(), row.Name) && (!found || member.IsEdited(key.GroupVersionKind, key.Namespace, key.Name)) {
+		return nil // somebody has deleted or edited it there, and Karmada neither restores it nor says so
 	}
 	if !found || running.Content != content {
 		return violated("a row lies in the end", "%s, but the member has it: %t, with the content: %t", told, found, running.Content == content)

@@ -85,6 +85,8 @@ type Member struct {
 	doomed    map[string]doom
 	// unnoticed are the objects whose end no informer of Karmada has seen yet.
 	unnoticed map[Key]bool
+	// edited are the contents that somebody on the member has last given to objects.
+	edited map[Key]string
 }
 
 // memberEvent is a change of an object of a member; fresh is nil when it left.
@@ -102,7 +104,7 @@ type doom struct {
 func newMember(name string, clock func() time.Time) *Member {
 	m := &Member{
 		Name: name, clock: clock, kinds: map[schema.GroupVersionKind]Kind{},
-		objects: map[Key]*unstructured.Unstructured{}, doomed: map[string]doom{}, unnoticed: map[Key]bool{},
+		objects: map[Key]*unstructured.Unstructured{}, doomed: map[string]doom{}, unnoticed: map[Key]bool{}, edited: map[Key]string{},
 	}
 	for _, kind := range builtIn() {
 		m.kinds[kind.GroupVersionKind] = kind
@@ -177,6 +179,13 @@ func (m *Member) LostUnnoticed(kind schema.GroupVersionKind, namespace, name str
 	return m.unnoticed[Key{GroupVersionKind: kind, Namespace: namespace, Name: name}]
 }
 
+// IsEdited reports whether an object has a content that somebody on the member has given it.
+func (m *Member) IsEdited(kind schema.GroupVersionKind, namespace, name string) bool {
+	k := Key{GroupVersionKind: kind, Namespace: namespace, Name: name}
+	object := m.objects[k]
+	return object != nil && m.edited[k] == ContentHash(object)
+}
+
 // Version changes with every change of an object of the member.
 func (m *Member) Version() int64 { return m.version }
 
@@ -203,6 +212,7 @@ func (m *Member) Edit(k Key, edit func(*unstructured.Unstructured)) error {
 	if object, err = m.update(object); err != nil {
 		return err
 	}
+	m.edited[k] = ContentHash(object)
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 && k.GroupVersionKind != namespaceKind {
 		m.drop(k, doom{cause: DeletedThere})
 	}
