@@ -193,6 +193,9 @@ func TestCanaryComesFirst(t *testing.T) {
 	if err := s.server.List(t.Context(), revisions); err != nil || len(revisions.Items) != 1 {
 		t.Errorf("%d revisions are stored, want 1 (%v)", len(revisions.Items), err)
 	}
+	// The status of the Deployment is written at most once in this time.
+	s.clock.SetTime(s.clock.Now().Add(statusInterval))
+	s.settle(t)
 	s.restarts()
 	s.writes = nil
 	s.settle(t)
@@ -222,7 +225,7 @@ func TestBadImageIsRolledBack(t *testing.T) {
 		t.Errorf("conditions: %+v", status.Conditions)
 	}
 	s.otherIsUntouched()
-	if diff := cmp.Diff([]string{"Progressing False ProgressDeadlineExceeded"}, s.conditionsOfDeployment()); diff != "" {
+	if diff := cmp.Diff([]string{"Available True MinimumReplicasAvailable", "Progressing False ProgressDeadlineExceeded"}, s.conditionsOfDeployment()); diff != "" {
 		t.Errorf("conditions of the Deployment (-want +got):\n%s", diff)
 	}
 	s.restarts()
@@ -236,8 +239,8 @@ func TestBadImageIsRolledBack(t *testing.T) {
 	if status := s.rollout(); status.Phase != propagationv1alpha1.RolloutPhaseCompleted {
 		t.Errorf("the revert has not completed the rollout: %+v", status)
 	}
-	if left := s.conditionsOfDeployment(); len(left) > 0 {
-		t.Errorf("conditions of the Deployment after the revert: %v", left)
+	if diff := cmp.Diff([]string{"Available True MinimumReplicasAvailable"}, s.conditionsOfDeployment()); diff != "" {
+		t.Errorf("conditions of the Deployment after the revert (-want +got):\n%s", diff)
 	}
 }
 

@@ -51,6 +51,9 @@ type aggregation struct {
 	fingerprint string
 	// at is when the status was last written; the zero time if it was always right.
 	at time.Time
+	// deadline is when to judge again whether a Deployment makes progress; the zero time
+	// for never.
+	deadline time.Time
 	// failures counts the failed attempts since the last one that succeeded, and said
 	// is the last error.
 	failures int
@@ -69,6 +72,50 @@ func (a *aggregation) failed(err error) (delay time.Duration, news bool) {
 	return min(retryLimit, setbackDelay<<min(a.failures-1, 16)), news
 }
 
+// isDue reports whether the deadline has come.
+func (a *aggregation) isDue(now time.Time) bool {
+	return !a.deadline.IsZero() && !now.Before(a.deadline)
+}
+
+// untilDue returns how long it is until the deadline; 0 if there is none.
+func (a *aggregation) untilDue(now time.Time) time.Duration {
+	if a.deadline.IsZero() {
+		return 0
+	}
+	return max(time.Millisecond, a.deadline.Sub(now))
+}
+
+// reports is what the clusters report about a resource.
+type reports struct {
+	// items are the reports in the form in which Karmada's bindings collect them.
+	items []workv1alpha2.AggregatedStatusItem
+	// works are, by cluster, the Works of the resource. cut are those whose status is too
+	// large for the cache; in the items of these, a hash replaces the status.
+	works, cut map[string]*workv1alpha1.Work
+	// deployment is what else is known about a Deployment; nil for other kinds.
+	deployment *decide.Deployment
+}
+
+// anyStatus reports whether a cluster reports a status.
+func (r *reports) anyStatus() bool {
+	return slices.ContainsFunc(r.items, func(item workv1alpha2.AggregatedStatusItem) bool { return item.Status != nil })
+}
+
+// fingerprint identifies what is aggregated onto a version of a resource. epoch is that of
+// the interpreter's configuration.
+func (r *reports) fingerprint(epoch int64, version string) (string, error) {
+	content, err := json.Marshal(r.items)
+	if err != nil {
+		return "", fmt.Errorf("encoding what clusters report: %w", err)
+	}
+	content = fmt.Appendf(content, " %d %s", epoch, version)
+	if r.deployment != nil {
+		content = append(content, r.deployment.Fingerprint()...)
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
 // aggregate writes what the clusters report onto the resource in the control plane,
 // as Karmada does for the resources of its policies: kubectl rollout status and the
 // health checks of GitOps tools look there. It returns how long to wait if it is
@@ -84,41 +131,41 @@ func (r *Reconciler) aggregate(ctx context.Context, object cached.Object, observ
 		return 0, nil
 	}
 	key := client.ObjectKeyFromObject(object)
-	items, cut, err := r.reports(observed)
-	reported := slices.ContainsFunc(items, func(item workv1alpha2.AggregatedStatusItem) bool { return item.Status != nil })
-	if err != nil || !reported {
+	collected, err := r.reports(observed)
+	if err != nil || !collected.anyStatus() {
 		return 0, err
 	}
-	failure := r.failedRollout(observed, gvk)
-	fingerprint, err := fingerprintOf(items, r.Interpreter.Epoch(), resource.Version+failure)
+	if gvk == deploymentKind {
+		collected.deployment = r.deploymentOf(observed, collected)
+	}
+	fingerprint, err := collected.fingerprint(r.Interpreter.Epoch(), resource.Version)
 	if err != nil {
 		return 0, err
 	}
 	last := r.memories.of(key).aggregation
-	if last.fingerprint == fingerprint {
-		return 0, nil
+	if last.fingerprint == fingerprint && !last.isDue(r.Clock.Now()) {
+		return last.untilDue(r.Clock.Now()), nil
 	}
 	if early := statusInterval - r.Clock.Since(last.at); !last.at.IsZero() && early > 0 {
 		return early, nil
 	}
-	whole, err := r.complete(ctx, items, cut)
+	if err := r.complete(ctx, collected); err != nil {
+		return 0, err
+	}
+	written, err := r.writeTemplate(ctx, gvk, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource.Version, collected)
 	if err != nil {
 		return 0, err
 	}
-	version, err := r.writeTemplate(ctx, gvk, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, resource.Version, whole, failure)
-	if err != nil {
-		return 0, err
-	}
-	if version != resource.Version {
+	if written.version != resource.Version {
 		last.at = r.Clock.Now()
-		r.memories.of(key).rewrote(resource.Version, version)
-		if fingerprint, err = fingerprintOf(items, r.Interpreter.Epoch(), version+failure); err != nil {
+		r.memories.of(key).rewrote(resource.Version, written.version)
+		if fingerprint, err = collected.fingerprint(r.Interpreter.Epoch(), written.version); err != nil {
 			return 0, err
 		}
 	}
-	last.fingerprint = fingerprint
+	last.fingerprint, last.deadline = fingerprint, written.deadline
 	r.memories.of(key).aggregation = last
-	return 0, nil
+	return last.untilDue(r.Clock.Now()), nil
 }
 
 // aggregates reports whether the status of the resource is ours to write.
@@ -127,30 +174,30 @@ func (r *Reconciler) aggregates(observed *decide.Observed, gvk schema.GroupVersi
 		ptr.Deref(observed.Spec.AggregateStatus, true) && r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus)
 }
 
-// reports returns what the clusters report about a resource, in the form in which
-// Karmada's bindings collect it. It also returns, by cluster, the Works whose
-// status is too large for the cache; in the reports of these, a hash replaces the
-// status.
-func (r *Reconciler) reports(observed *decide.Observed) ([]workv1alpha2.AggregatedStatusItem, map[string]*workv1alpha1.Work, error) {
+// reports collects what the clusters report about a resource.
+func (r *Reconciler) reports(observed *decide.Observed) (*reports, error) {
 	reference := observed.Spec.Resource
 	name := render.WorkKey("", reference.Kind, observed.Owner.Namespace, reference.Name).Name
 	works, err := r.worksOf(cached.WorkNameKey(name))
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding the Works of %s %s: %w", reference.Kind, reference.Name, err)
+		return nil, fmt.Errorf("finding the Works of %s %s: %w", reference.Kind, reference.Name, err)
 	}
-	items, cut := make([]workv1alpha2.AggregatedStatusItem, 0, len(works)), map[string]*workv1alpha1.Work{}
+	found := &reports{
+		items: make([]workv1alpha2.AggregatedStatusItem, 0, len(works)),
+		works: make(map[string]*workv1alpha1.Work, len(works)), cut: map[string]*workv1alpha1.Work{},
+	}
 	for _, work := range works {
 		if work.DeletionTimestamp != nil || render.TemplateUID(work) != observed.Resource.UID {
 			continue
 		}
 		item := reportOf(work)
 		if item.Applied && render.IsCut(&work.Status.ManifestStatuses[0]) {
-			cut[item.ClusterName] = work
+			found.cut[item.ClusterName] = work
 		}
-		items = append(items, item)
+		found.items, found.works[item.ClusterName] = append(found.items, item), work
 	}
-	slices.SortFunc(items, func(a, b workv1alpha2.AggregatedStatusItem) int { return cmp.Compare(a.ClusterName, b.ClusterName) })
-	return items, cut, nil
+	slices.SortFunc(found.items, func(a, b workv1alpha2.AggregatedStatusItem) int { return cmp.Compare(a.ClusterName, b.ClusterName) })
+	return found, nil
 }
 
 // reportOf returns what one cluster reports. While a change is on its way, the
@@ -168,63 +215,63 @@ func reportOf(work *workv1alpha1.Work) workv1alpha2.AggregatedStatusItem {
 
 // complete reads the reports that are too large for the cache. It is called only
 // when something has changed and may be written now.
-func (r *Reconciler) complete(ctx context.Context, items []workv1alpha2.AggregatedStatusItem, cut map[string]*workv1alpha1.Work) ([]workv1alpha2.AggregatedStatusItem, error) {
-	whole := slices.Clone(items)
-	for i := range whole {
-		work := cut[whole[i].ClusterName]
+func (r *Reconciler) complete(ctx context.Context, collected *reports) error {
+	collected.items = slices.Clone(collected.items)
+	for i := range collected.items {
+		work := collected.cut[collected.items[i].ClusterName]
 		if work == nil {
 			continue
 		}
 		full := &workv1alpha1.Work{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), full); err != nil {
-			return nil, fmt.Errorf("reading Work %s/%s: %w", work.Namespace, work.Name, err)
+			return fmt.Errorf("reading Work %s/%s: %w", work.Namespace, work.Name, err)
 		}
-		whole[i] = reportOf(full)
+		collected.items[i] = reportOf(full)
 	}
-	return whole, nil
+	return nil
 }
 
-func fingerprintOf(items []workv1alpha2.AggregatedStatusItem, epoch int64, version string) (string, error) {
-	content, err := json.Marshal(items)
-	if err != nil {
-		return "", fmt.Errorf("encoding what clusters report: %w", err)
-	}
-	sum := sha256.Sum256(fmt.Appendf(content, " %d %s", epoch, version))
-	return hex.EncodeToString(sum[:8]), nil
+// written is a status that a resource has now.
+type written struct {
+	// version is the version of the resource that a write of the status produced, or the
+	// given one if there was nothing to write or the resource has changed since it was
+	// observed.
+	version string
+	// deadline is when to judge the status again; the zero time for never.
+	deadline time.Time
 }
 
-// writeTemplate aggregates onto the resource and writes it if it differs. It
-// returns the version of the resource that its own write produced, or the given
-// version if there was nothing to write or the resource has changed since it was
-// observed. failure is why a rollout of the resource has failed; empty if none has.
-func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, version string, items []workv1alpha2.AggregatedStatusItem, failure string) (string, error) {
+// writeTemplate aggregates onto the resource and writes it if it differs.
+func (r *Reconciler) writeTemplate(ctx context.Context, gvk schema.GroupVersionKind, key types.NamespacedName, version string, collected *reports) (written, error) {
+	now := written{version: version}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(gvk)
 	if err := r.Kinds.Get(ctx, key, template); err != nil {
-		return version, client.IgnoreNotFound(err) //nolint:wrapcheck // the resource is gone, or the server fails; both are reported elsewhere
+		return now, client.IgnoreNotFound(err) //nolint:wrapcheck // the resource is gone, or the server fails; both are reported elsewhere
 	}
-	aggregated, err := r.Interpreter.AggregateStatus(template.DeepCopy(), items)
+	aggregated, err := r.Interpreter.AggregateStatus(template.DeepCopy(), collected.items)
+	if err == nil && collected.deployment != nil {
+		aggregated, now.deadline, err = r.settle(template, aggregated, collected)
+	}
 	if err != nil {
-		return version, fmt.Errorf("aggregating the status of %s %s: %w", gvk.Kind, key, err)
-	}
-	if gvk == deploymentKind {
-		setProgress(aggregated, failure, r.Clock.Now())
+		return now, fmt.Errorf("aggregating the status of %s %s: %w", gvk.Kind, key, err)
 	}
 	if equality.Semantic.DeepEqual(template.Object["status"], aggregated.Object["status"]) {
-		return version, nil
+		return now, nil
 	}
 	err = r.Kinds.UpdateStatus(ctx, aggregated)
 	switch {
 	case apierrors.IsNotFound(err):
 		// The resource is gone, or its kind has no status to write.
-		return version, nil
+		return now, nil
 	case err != nil:
-		return version, fmt.Errorf("writing the status of %s %s: %w", gvk.Kind, key, err)
+		return now, fmt.Errorf("writing the status of %s %s: %w", gvk.Kind, key, err)
 	case template.GetResourceVersion() != version:
 		// The resource had changed since it was observed, and its watch will show
 		// that.
-		return version, nil
+		return now, nil
 	}
 	templateWrites.WithLabelValues(r.Kind).Inc()
-	return aggregated.GetResourceVersion(), nil
+	now.version = aggregated.GetResourceVersion()
+	return now, nil
 }

@@ -131,8 +131,9 @@ func TestTemplateStatus(t *testing.T) {
 	if err := b.server.Get(t.Context(), web, deployment); err != nil {
 		t.Fatal(err)
 	}
-	if status := deployment.Status; status.ReadyReplicas != 4 || status.AvailableReplicas != 4 || status.Replicas != 4 {
-		t.Errorf("status: %+v, want 4 replicas", status)
+	// The Deployment has one replica: at rest, kstatus accepts no others in status.replicas.
+	if status := deployment.Status; status.ReadyReplicas != 4 || status.AvailableReplicas != 4 || status.Replicas != 1 {
+		t.Errorf("status: %+v, want 4 ready replicas, and 1 to kstatus", status)
 	}
 	b.writes = nil
 	b.settle(t)

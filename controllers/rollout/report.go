@@ -176,7 +176,7 @@ func (d *decision) failureMessage() string {
 	if failure == nil {
 		return fmt.Sprintf("revision %s was aborted", d.next.FailedRevision)
 	}
-	return fmt.Sprintf("revision %s failed in stage %s on %s", d.next.FailedRevision, failure.Stage, listed(failure.ClusterNames, int(failure.Clusters)))
+	return fmt.Sprintf("revision %s failed in stage %s on %s", d.next.FailedRevision, failure.Stage, Listed(failure.ClusterNames, int(failure.Clusters)))
 }
 
 func (d *decision) reportReturn() Report {
@@ -203,14 +203,14 @@ func (d *decision) reportReturned() Report {
 	}
 	if len(missing) > 0 {
 		return Report{Stalled: true, Reason: propagationv1alpha1.ReasonRollbackFailed, Message: fmt.Sprintf("%s; not back at revision %s: %s",
-			d.failureMessage(), d.next.CurrentRevision, listed(missing, len(missing)))}
+			d.failureMessage(), d.next.CurrentRevision, Listed(missing, len(missing)))}
 	}
 	return Report{Stalled: true, Reason: propagationv1alpha1.ReasonRolledBack, Message: fmt.Sprintf("%s; every cluster has revision %s again",
 		d.failureMessage(), d.next.CurrentRevision)}
 }
 
-// listed names the first three of several clusters.
-func listed(names []string, total int) string {
+// Listed names the first three of several clusters.
+func Listed(names []string, total int) string {
 	shown := names[:min(3, len(names))]
 	text := strings.Join(shown, ", ")
 	if more := total - len(shown); more > 0 {

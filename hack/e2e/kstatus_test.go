@@ -28,20 +28,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
 )
 
 // verdict returns the status that kstatus computes for an object, as Flux and others
 // do.
-func verdict(object *DirectPropagation) (*status.Result, error) {
+func verdict(object client.Object) (*status.Result, error) {
+	gvk, err := apiutil.GVKForObject(object, testbed.Scheme)
+	if err != nil {
+		return nil, fmt.Errorf("the kind of %s: %w", object.GetName(), err)
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return nil, fmt.Errorf("converting %s: %w", object.Name, err)
+		return nil, fmt.Errorf("converting %s: %w", object.GetName(), err)
 	}
 	generic := &unstructured.Unstructured{Object: content}
-	generic.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind("DirectPropagation"))
+	generic.SetGroupVersionKind(gvk)
 	return status.Compute(generic)
 }
 

@@ -99,7 +99,7 @@ func (u *users) filled(object *unstructured.Unstructured) error {
 		return unstructured.SetNestedSlice(object.Object, []any{container(u.count)}, "spec", "template", "spec", "containers")
 	}
 	return unstructured.SetNestedMap(object.Object, map[string]any{
-		"replicas": int64(2), "selector": map[string]any{"matchLabels": labels},
+		"replicas": int64(2), "progressDeadlineSeconds": int64(progressDeadline), "selector": map[string]any{"matchLabels": labels},
 		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"containers": []any{container(u.count)}}},
 	}, "spec")
 }

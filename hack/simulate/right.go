@@ -60,6 +60,9 @@ func (w *World) isRight(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := w.isDeploymentTold(ctx); err != nil {
+		return err
+	}
 	if broken := w.truth.checkUnique(); broken != nil {
 		return broken
 	}

@@ -45,10 +45,33 @@ metadata: {name: settings}
 spec:
   resource: {apiVersion: v1, kind: ConfigMap, name: settings}
   clusters: [{name: member1}, {name: {{ .Values.second }}}]
+{{- if .Values.nodes }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  progressDeadlineSeconds: {{ .Values.deadline }}
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      nodeSelector: {type: {{ .Values.nodes }}}
+      containers: [{name: main, image: nginx}]
+---
+apiVersion: propagation.karmada-direct.io/v1alpha1
+kind: DirectPropagation
+metadata: {name: web}
+spec:
+  resource: {apiVersion: apps/v1, kind: Deployment, name: web}
+  clusters: [{name: member1}, {name: member2}]
+{{- end }}
 `
 
 // Users deploy with their own charts. Helm 4 waits for the members. Helm 3 waits
-// only for the built-in kinds of Kubernetes, as the documentation says.
+// only for the built-in kinds of Kubernetes, and for a Deployment in vain, as the
+// documentation says.
 func TestHelmWait(t *testing.T) {
 	helm4 := bed.File("helm4")
 	if err := machine.Build(t.Context(), filepath.Join(bed.Root, "hack", "e2e", "helm", "helm4"), "helm.sh/helm/v4/cmd/helm", helm4); err != nil {
@@ -72,7 +95,7 @@ func usersChart(t *testing.T) string {
 	chart := t.TempDir()
 	for name, content := range map[string]string{
 		"Chart.yaml":             "apiVersion: v2\nname: shop\nversion: 0.1.0\n",
-		"values.yaml":            "second: member2\n",
+		"values.yaml":            "second: member2\nnodes: \"\"\ndeadline: 600\n",
 		"templates/objects.yaml": settingsChart,
 	} {
 		path := filepath.Join(chart, name)
@@ -114,6 +137,9 @@ func deploysWith(t *testing.T, program string, waits bool, chart string) {
 	case !waits && err != nil:
 		t.Errorf("%s does wait, so the documentation is wrong: %v", program, err)
 	}
+	waitsForDeployment(t, waits, func(arguments ...string) error {
+		return helm(append([]string{"upgrade", "settings", chart, "--wait"}, arguments...)...)
+	})
 	if err := helm("uninstall", "settings", "--wait"); err != nil {
 		t.Error(err)
 	}
@@ -123,4 +149,24 @@ func deploysWith(t *testing.T, program string, waits bool, chart string) {
 		}
 		return nil
 	})
+}
+
+// waitsForDeployment adds a Deployment to a release. Helm 4 sees that the members run it, and
+// that they cannot run it if no node is suitable. Helm 3 looks for its ReplicaSet, which
+// exists only on the members.
+func waitsForDeployment(t *testing.T, waits bool, upgrade func(arguments ...string) error) {
+	t.Helper()
+	if !waits {
+		if err := upgrade("--timeout", "20s", "--set", "nodes=kwok"); err == nil || !strings.Contains(err.Error(), "context deadline exceeded") {
+			t.Errorf("Helm 3 waits for a Deployment no longer in vain, so the documentation is wrong: %v", err)
+		}
+		return
+	}
+	if err := upgrade("--timeout", "3m", "--set", "nodes=kwok"); err != nil {
+		t.Errorf("the members run the Deployment, and Helm does not see it: %v", err)
+	}
+	err := upgrade("--timeout", "3m", "--set", "nodes=missing,deadline=10")
+	if err == nil || !strings.Contains(err.Error(), "kind: Deployment, status: Failed") {
+		t.Errorf("the members cannot run the Deployment: %v", err)
+	}
 }

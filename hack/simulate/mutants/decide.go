@@ -19,6 +19,28 @@ package main
 // inDecide are defects in what proves something, and in what the status says.
 var inDecide = []Mutant{
 	{
+		Name:  "a Deployment is available whatever its clusters report",
+		Theme: "rollouts",
+		Edits: one("decide/deployment.go", "progress.isAvailable", `.AvailableReplicas >= `, `.AvailableReplicas+1000 >= `),
+	},
+	{
+		Name:  "a Deployment without progress never fails",
+		Theme: "rollouts",
+		Test:  "TestDeploymentMissesItsDeadline",
+		Edits: one("decide/deployment.go", "progress.await", `return since.Add(allowed)`, "_ = since\nreturn time.Time{}"),
+	},
+	{
+		Name:  "a Deployment is complete although a cluster has no Work of it",
+		Theme: "rollouts",
+		Test:  "TestDeploymentOnLateClusters",
+		Edits: one("decide/deployment.go", "progress.behind", `behind := slices.Clone(p.Missing)`, `var behind []string`),
+	},
+	{
+		Name:  "a Deployment is never complete",
+		Theme: "rollouts",
+		Edits: one("decide/deployment.go", "progress.judge", `len(behind) == 0:`, `len(behind) < 0:`),
+	},
+	{
 		Name:  "a True of an attempt at an older spec proves the current one",
 		Theme: "races",
 		Edits: one("decide/evidence.go", "EvidenceOf", `case dispatched < 0:`, `case false:`),

@@ -1,0 +1,273 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package decide
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/karmada-direct/karmada-direct/controllers/rollout"
+)
+
+// Deployment is what is known about a Deployment on the clusters that should have it. The
+// status that Karmada aggregates from the reports has counts but no conditions, without
+// which Helm, Flux and kubectl wait for a Deployment forever.
+type Deployment struct {
+	// Clusters are those with a Work.
+	Clusters []DeploymentOnCluster
+	// Missing are those without one.
+	Missing []string
+	// Failure is why a rollout of the Deployment has failed; empty if none has.
+	Failure string
+}
+
+// DeploymentOnCluster is what is known about a Deployment on one cluster.
+type DeploymentOnCluster struct {
+	Cluster string
+	// Wanted is the number of replicas that the cluster was sent.
+	Wanted int64
+	// Confirmed: the cluster has what it was sent.
+	Confirmed bool
+	// Healthy: the cluster reports the Deployment as healthy.
+	Healthy bool
+	// Report is the status that the cluster reports; nil if it reports none.
+	Report []byte
+}
+
+// Fingerprint identifies what is known in addition to the reports.
+func (d *Deployment) Fingerprint() []byte {
+	found := fmt.Appendf(nil, " %q %q", d.Missing, d.Failure)
+	for i := range d.Clusters {
+		found = fmt.Appendf(found, " %d %t", d.Clusters[i].Wanted, d.Clusters[i].Healthy && d.Clusters[i].Confirmed)
+	}
+	return found
+}
+
+const (
+	reasonAvailable   = "MinimumReplicasAvailable"
+	reasonUnavailable = "MinimumReplicasUnavailable"
+	reasonComplete    = "NewReplicaSetAvailable"
+	reasonUpdated     = "ReplicaSetUpdated"
+	// reasonExceeded is the reason by which kubectl rollout status, Helm, Argo CD and Flux
+	// recognize that a Deployment has failed.
+	reasonExceeded = "ProgressDeadlineExceeded"
+)
+
+// Settle completes an aggregated status: it sets the conditions as the deployment
+// controller of one cluster would, for all clusters together. before is the Deployment with
+// its previous status, and after the one with the new counts. Settle returns when to look
+// again whether the deadline for progress has passed; the zero time for never.
+func (d *Deployment) Settle(before, after *appsv1.Deployment, now time.Time) (deadline time.Time) {
+	progress := &progress{Deployment: d, before: before, after: after, now: now}
+	if len(d.Missing) > 0 {
+		// Karmada compares only clusters that have a Work.
+		after.Status.ObservedGeneration = before.Status.ObservedGeneration
+	}
+	progress.setAvailable()
+	if d.Failure != "" {
+		// Clusters do not report the newest generation, so that who waits for that would
+		// wait forever.
+		after.Status.ObservedGeneration = max(after.Status.ObservedGeneration, after.Generation)
+		progress.set(appsv1.DeploymentProgressing, corev1.ConditionFalse, reasonExceeded, d.Failure)
+		return time.Time{}
+	}
+	deadline, complete := progress.judge()
+	if complete {
+		// More replicas than the spec says are, to kstatus, replicas still to be removed.
+		after.Status.Replicas = min(after.Status.Replicas, ptr.Deref(after.Spec.Replicas, 1))
+	}
+	return deadline
+}
+
+// progress compares two states of a Deployment.
+type progress struct {
+	*Deployment
+
+	before, after *appsv1.Deployment
+	now           time.Time
+}
+
+// setAvailable sets the condition Available: whether every cluster has as many available
+// replicas as its own deployment controller requires.
+func (p *progress) setAvailable() {
+	lacking := slices.Clone(p.Missing)
+	for i := range p.Clusters {
+		if !p.isAvailable(&p.Clusters[i]) {
+			lacking = append(lacking, p.Clusters[i].Cluster)
+		}
+	}
+	if len(lacking) == 0 {
+		p.set(appsv1.DeploymentAvailable, corev1.ConditionTrue, reasonAvailable, "every cluster has minimum availability")
+		return
+	}
+	p.set(appsv1.DeploymentAvailable, corev1.ConditionFalse, reasonUnavailable,
+		fmt.Sprintf("%d of %d clusters do not have minimum availability: %s", len(lacking), len(p.Clusters)+len(p.Missing), rollout.Listed(lacking, len(lacking))))
+}
+
+func (p *progress) isAvailable(cluster *DeploymentOnCluster) bool {
+	if cluster.Report == nil {
+		return false
+	}
+	return cluster.Healthy || decoded[scaledReport](cluster.Report).AvailableReplicas >= cluster.Wanted-p.mayLack(cluster.Wanted)
+}
+
+// mayLack is how many of the wanted replicas may be unavailable during an update.
+func (p *progress) mayLack(wanted int64) int64 {
+	strategy := p.after.Spec.Strategy
+	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || strategy.RollingUpdate == nil || wanted > math.MaxInt32 {
+		return 0
+	}
+	scaled := func(value *intstr.IntOrString, up bool) int64 {
+		count, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(value, intstr.FromInt32(0)), int(wanted), up)
+		if err != nil {
+			return 0
+		}
+		return int64(count)
+	}
+	lack := scaled(strategy.RollingUpdate.MaxUnavailable, false)
+	if lack == 0 && scaled(strategy.RollingUpdate.MaxSurge, true) == 0 {
+		// Otherwise, no update would be possible.
+		lack = 1
+	}
+	return min(lack, wanted)
+}
+
+// judge sets the condition Progressing. It returns the deadline for progress, and whether
+// every cluster runs the current generation and nothing else.
+func (p *progress) judge() (deadline time.Time, complete bool) {
+	last := conditionOf(&p.before.Status, appsv1.DeploymentProgressing)
+	behind := p.behind(last != nil && last.Reason == reasonComplete && p.before.Status.ObservedGeneration == p.after.Generation)
+	limit := ptr.Deref(p.after.Spec.ProgressDeadlineSeconds, math.MaxInt32)
+	switch {
+	case limit == math.MaxInt32:
+		p.unset(appsv1.DeploymentProgressing)
+	case len(behind) == 0:
+		p.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonComplete, "every cluster runs the current generation")
+	case last != nil && p.after.Status.ObservedGeneration < p.after.Generation:
+		// Nobody believes conditions of an earlier generation.
+	default:
+		message := fmt.Sprintf("%d of %d clusters do not run the current generation: %s", len(behind), len(p.Clusters)+len(p.Missing), rollout.Listed(behind, len(behind)))
+		deadline = p.await(last, message, time.Duration(limit)*time.Second)
+	}
+	return deadline, len(behind) == 0
+}
+
+// await sets the condition Progressing of a Deployment that some clusters do not run yet.
+// It returns the deadline, which does not run while there is a reason to wait.
+func (p *progress) await(last *appsv1.DeploymentCondition, message string, allowed time.Duration) (deadline time.Time) {
+	since := p.now
+	switch {
+	case p.hasProgressed(last):
+		p.refresh(corev1.ConditionTrue, reasonUpdated, message)
+	case last.Reason == reasonExceeded:
+		p.set(appsv1.DeploymentProgressing, corev1.ConditionFalse, reasonExceeded, overdue+message)
+		return time.Time{}
+	case !p.after.Spec.Paused && !p.now.Before(last.LastUpdateTime.Add(allowed)):
+		p.refresh(corev1.ConditionFalse, reasonExceeded, overdue+message)
+		return time.Time{}
+	default:
+		p.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonUpdated, message)
+		since = last.LastUpdateTime.Time
+	}
+	if p.after.Spec.Paused || p.after.Status.ObservedGeneration < p.after.Generation {
+		return time.Time{}
+	}
+	return since.Add(allowed)
+}
+
+// overdue begins the message of a Deployment that made no progress until its deadline.
+const overdue = "no progress within progressDeadlineSeconds: "
+
+// behind are the clusters that do not run the current generation, or run replicas of an
+// earlier one as well. wasComplete: there were none. Then what a cluster has once reached
+// stays so, even if its replicas fail, as in the status that a deployment controller
+// writes.
+func (p *progress) behind(wasComplete bool) []string {
+	behind := slices.Clone(p.Missing)
+	for i := range p.Clusters {
+		cluster := &p.Clusters[i]
+		report := decoded[deploymentReport](cluster.Report)
+		runs := cluster.Report != nil && report.ResourceTemplateGeneration >= p.after.Generation && report.UpdatedReplicas >= report.Replicas
+		if !runs || !wasComplete && (!cluster.Healthy || !cluster.Confirmed) {
+			behind = append(behind, cluster.Cluster)
+		}
+	}
+	return behind
+}
+
+// deploymentReport is what Karmada keeps of the status of a Deployment.
+type deploymentReport struct {
+	scaledReport
+
+	ResourceTemplateGeneration int64 `json:"resourceTemplateGeneration"`
+}
+
+// hasProgressed reports whether the time for progress begins anew.
+func (p *progress) hasProgressed(last *appsv1.DeploymentCondition) bool {
+	before, after := &p.before.Status, &p.after.Status
+	return last == nil || last.Reason == reasonComplete ||
+		last.Reason == reasonExceeded && !strings.HasPrefix(last.Message, overdue) ||
+		before.ObservedGeneration != after.ObservedGeneration ||
+		after.UpdatedReplicas > before.UpdatedReplicas ||
+		after.Replicas-after.UpdatedReplicas < before.Replicas-before.UpdatedReplicas ||
+		after.ReadyReplicas > before.ReadyReplicas ||
+		after.AvailableReplicas > before.AvailableReplicas
+}
+
+// refresh sets the condition Progressing, and when it was last updated.
+func (p *progress) refresh(status corev1.ConditionStatus, reason, message string) {
+	p.set(appsv1.DeploymentProgressing, status, reason, message)
+	conditionOf(&p.after.Status, appsv1.DeploymentProgressing).LastUpdateTime = metav1.NewTime(p.now).Rfc3339Copy()
+}
+
+// set sets a condition. Its times stay as long as its status and reason do.
+func (p *progress) set(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus, reason, message string) {
+	condition, now := conditionOf(&p.after.Status, kind), metav1.NewTime(p.now).Rfc3339Copy()
+	if condition == nil {
+		p.after.Status.Conditions = append(p.after.Status.Conditions, appsv1.DeploymentCondition{Type: kind})
+		condition = conditionOf(&p.after.Status, kind)
+	}
+	if condition.Status != status {
+		condition.LastTransitionTime = now
+	}
+	if condition.Status != status || condition.Reason != reason {
+		condition.LastUpdateTime = now
+	}
+	condition.Status, condition.Reason, condition.Message = status, reason, message
+}
+
+func (p *progress) unset(kind appsv1.DeploymentConditionType) {
+	p.after.Status.Conditions = slices.DeleteFunc(p.after.Status.Conditions, func(condition appsv1.DeploymentCondition) bool { return condition.Type == kind })
+}
+
+func conditionOf(status *appsv1.DeploymentStatus, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == kind {
+			return &status.Conditions[i]
+		}
+	}
+	return nil
+}
