@@ -23,16 +23,19 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
@@ -104,6 +107,62 @@ func TestCachesOfDifferentAges(t *testing.T) {
 			b.relabel(t, "member3", nil)
 			b.settle(t)
 			b.worksAreOn(t, "member1", "member2")
+		})
+	}
+}
+
+// A process takes over while its cache shows the object as it was before the previous one
+// wrote its Works. It withdraws nothing that the object names.
+func TestSuccessorWithAnOldObject(t *testing.T) {
+	for name, change := range map[string]func(spec *propagationv1alpha1.PropagationSpec){
+		"a cluster was added": func(spec *propagationv1alpha1.PropagationSpec) {
+			spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member1"}, {Name: "member2"}}
+		},
+		"another resource was named": func(spec *propagationv1alpha1.PropagationSpec) { spec.Resource.Name = "web2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, aShop()...)
+			b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
+				spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member1"}}
+			})
+			other := &appsv1.Deployment{}
+			if err := b.server.Get(t.Context(), web, other); err != nil {
+				t.Fatal(err)
+			}
+			other.Name, other.UID, other.ResourceVersion = "web2", "web2", ""
+			if err := b.server.Create(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			b.settle(t)
+			b.confirm(t)
+			b.settle(t)
+			catchUp := b.lags(t, false, true)
+			behind := b.Client
+			catchUp()
+			b.change(t, change)
+			b.settle(t)
+			b.confirm(t)
+			b.settle(t)
+			wanted := b.works(t)
+
+			b.memories.forget(web)
+			b.ledger = cached.NewLedger(clock.RealClock{})
+			b.Client = behind
+			for range 3 {
+				_ = b.reconcile(t)
+			}
+			for key, work := range wanted {
+				left := &workv1alpha1.Work{}
+				if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(&work), left); err != nil || left.UID != work.UID || left.DeletionTimestamp.IsZero() != work.DeletionTimestamp.IsZero() {
+					t.Errorf("Work %v is withdrawn: %v", key, err)
+				}
+			}
+			catchUp()
+			b.writes = nil
+			b.settle(t)
+			if len(b.writes) > 0 {
+				t.Errorf("writes of what was right: %v", b.writes)
+			}
 		})
 	}
 }

@@ -158,7 +158,7 @@ func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.
 		}
 		plan = decide.NewPlan(observed)
 	}
-	return observed, plan, means, nil
+	return observed, plan, means, r.succeeds(ctx, observed, plan)
 }
 
 // sweep removes the Works of an object that is gone although its finalizer should

@@ -101,6 +101,9 @@ type memory struct {
 	// aggregation is what was last aggregated onto the resource.
 	aggregation aggregation
 
+	// succeeded is the UID of the object whose spec was known to be the newest before its
+	// Works were written.
+	succeeded types.UID
 	// rolling is what is remembered about rollouts; nil if the object has none.
 	rolling *rolling
 

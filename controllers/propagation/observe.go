@@ -174,19 +174,55 @@ func (r *Reconciler) selectFresh(ctx context.Context, observed *decide.Observed,
 		return fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 	}
 	// Read last: an unchanged object had this selector when the Clusters were listed.
-	newest := r.newOf(r.Kind)
-	if err := r.Live.Get(ctx, observed.Key(), newest); err != nil {
-		return r.unlessGone(err, "reading %s %s", r.Kind, observed.Key())
-	}
-	if newest.GetGeneration() != observed.Generation || newest.GetUID() != observed.Owner.UID {
-		r.ledger.WroteObject(newest)
-		return &lookAgainError{what: "reading " + r.Kind + " " + observed.Key().String(), err: errors.New("the cache is older")}
+	if err := r.specIsNewest(ctx, observed); err != nil {
+		return err
 	}
 	observed.Selected = observed.Selected[:0]
 	for i := range list.Items {
 		observed.Selected = append(observed.Selected, list.Items[i].Name)
 	}
 	return nil
+}
+
+// succeeds asks the API server once per process whether the cache shows the spec of an object,
+// before the Works of a previous process are changed: its cache may have been newer.
+func (r *Reconciler) succeeds(ctx context.Context, observed *decide.Observed, plan *decide.Plan) error {
+	remembered := r.memories.of(observed.Key())
+	if r.Kind == render.DependencyKind || remembered.succeeded == observed.Owner.UID || len(plan.Writes)+len(plan.Removals) == 0 {
+		return nil
+	}
+	if len(observed.Works) > 0 {
+		if err := r.specIsNewest(ctx, observed); err != nil {
+			return err
+		}
+	}
+	remembered.succeeded = observed.Owner.UID
+	return nil
+}
+
+// specIsNewest returns an error that says to look again if the API server has another spec
+// of an object than the one that was observed.
+func (r *Reconciler) specIsNewest(ctx context.Context, observed *decide.Observed) error {
+	return r.isNewest(ctx, observed.Key(), func(newest cached.Object) bool {
+		return newest.GetGeneration() == observed.Generation && newest.GetUID() == observed.Owner.UID
+	})
+}
+
+// errOlder means that the cache shows an earlier state of an object.
+var errOlder = errors.New("the cache is older")
+
+// isNewest reads an object from the API server. If that is not the same as what is known, it
+// is known from now on, and the error says to look again.
+func (r *Reconciler) isNewest(ctx context.Context, key types.NamespacedName, same func(newest cached.Object) bool) error {
+	newest := r.newOf(r.Kind)
+	if err := r.Live.Get(ctx, key, newest); err != nil {
+		return r.unlessGone(err, "reading %s %s", r.Kind, key)
+	}
+	if same(newest) {
+		return nil
+	}
+	r.ledger.WroteObject(newest)
+	return &lookAgainError{what: "reading " + r.Kind + " " + key.String(), err: errOlder}
 }
 
 // observeWorks lists the Works of an owner, including writes of this process that

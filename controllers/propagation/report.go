@@ -218,16 +218,10 @@ func (r *Reconciler) knowStatus(ctx context.Context, object cached.Object, remem
 	if !remembered.statusUnknown {
 		return nil
 	}
-	newest, key := r.newOf(r.Kind), client.ObjectKeyFromObject(object)
-	if err := r.Live.Get(ctx, key, newest); err != nil {
-		return r.unlessGone(err, "reading %s %s", r.Kind, key)
-	}
-	remembered.statusUnknown = false
-	if newest.GetResourceVersion() == object.GetResourceVersion() {
-		return nil
-	}
-	r.ledger.WroteObject(newest)
-	return &lookAgainError{what: "reading " + r.Kind + " " + key.String(), err: errors.New("the cache is older")}
+	return r.isNewest(ctx, client.ObjectKeyFromObject(object), func(newest cached.Object) bool {
+		remembered.statusUnknown = false
+		return newest.GetResourceVersion() == object.GetResourceVersion()
+	})
 }
 
 // putStatus writes a status and nothing else. It returns the object as it was written.

@@ -193,20 +193,18 @@ func (r *Reconciler) refresh(ctx context.Context, object cached.Object, known *r
 	if known.fresh {
 		return nil
 	}
-	key := client.ObjectKeyFromObject(object)
-	newest := r.newOf(r.Kind)
-	if err := r.Live.Get(ctx, key, newest); err != nil {
-		return r.unlessGone(err, "reading %s %s", r.Kind, key)
+	older := r.isNewest(ctx, client.ObjectKeyFromObject(object), func(newest cached.Object) bool {
+		return newest.GetResourceVersion() == object.GetResourceVersion()
+	})
+	if older != nil && !errors.Is(older, errOlder) {
+		return older
 	}
+	// Listed last: what the status names was stored before.
 	if err := r.listStored(ctx, object, known); err != nil {
 		return err
 	}
 	known.fresh = true
-	if newest.GetResourceVersion() == object.GetResourceVersion() {
-		return nil
-	}
-	r.ledger.WroteObject(newest)
-	return &lookAgainError{what: "reading " + r.Kind + " " + key.String(), err: errors.New("the cache is older")}
+	return older
 }
 
 // revisionsOf returns the means to render the revisions of an object.

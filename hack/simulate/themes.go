@@ -60,6 +60,9 @@ var themes = []theme{
 		(*users).cutMember, (*users).cutMember,
 	}},
 	{name: "races", operations: []operation{(*users).recreateStale, (*users).changeAndDelete, (*users).revert, (*users).dieAndRevert, (*users).loseDeletion, (*users).deleteWork, (*users).editOnMember, (*users).suspendDuringAttempt}},
+	{name: "successors", operations: []operation{
+		(*users).takeOverStale, (*users).takeOverStale, (*users).changeClusters, (*users).changeClusters, (*users).renameResource, (*users).preserve, (*users).selectClusters, (*users).relabel,
+	}},
 	{name: "selectors", operations: []operation{(*users).selectClusters, (*users).selectClusters, (*users).relabel, (*users).mistake, (*users).correct, (*users).correct}},
 	{name: "watches", operations: []operation{(*users).hinder, (*users).unhinder, (*users).deleteResource, (*users).renameResource, (*users).suspend, (*users).preserve}},
 	{name: "leaving", operations: []operation{(*users).leaveCluster, (*users).leaveCluster, (*users).joinCluster, (*users).joinCluster, (*users).cutMember, (*users).deletePropagation}},
