@@ -18,6 +18,7 @@ package customize
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -361,32 +362,53 @@ func (r *Customizer) clusterNamed(ctx context.Context, name string) (*clusterv1a
 	return cluster, nil
 }
 
-// Adopt makes a snapshot of what Works hold, by cluster. The Works are not compact. like is
-// a snapshot of the same object: clusters whose replicas are fixed there keep theirs.
+// Adopt makes a snapshot of what Works hold, by cluster. The Works are not compact; clusters
+// may share one. like is a snapshot of the same object: clusters whose replicas are fixed
+// there keep theirs.
 func (r *Customizer) Adopt(works map[string]*workv1alpha1.Work, like *revision.Snapshot) (*revision.Snapshot, error) {
 	snapshot := &revision.Snapshot{Adopted: true, Renderings: map[string]*revision.Rendering{}, Clusters: map[string]string{}}
+	type held struct {
+		work          *workv1alpha1.Work
+		fixedReplicas bool
+	}
+	variants := map[held]string{}
 	for cluster, work := range works {
-		object, resolution, err := render.Held(work)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // it says which Work
+		what := held{work, like.FixesReplicasOn(cluster)}
+		if variants[what] == "" {
+			variant, rendering, err := r.adopted(work, what.fixedReplicas)
+			if err != nil {
+				return nil, err
+			}
+			variants[what], snapshot.Renderings[variant] = variant, rendering
 		}
-		uid, generation := render.OriginOf(object)
-		manifest, err := render.Restored(object, uid, generation)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // it says all
-		}
-		rendering := &revision.Rendering{Resolution: resolution, Overrides: render.Overrides(work), FixedReplicas: like.FixesReplicasOn(cluster)}
-		if rendering.Object, err = manifest.Encode(); err != nil {
-			return nil, err //nolint:wrapcheck // it says all
-		}
-		if rendering.Hash, err = r.contentHash(object, rendering.FixedReplicas); err != nil {
-			return nil, err
-		}
-		variant := manifest.Revision
-		if rendering.FixedReplicas {
-			variant += ", with these replicas"
-		}
-		snapshot.Clusters[cluster], snapshot.Renderings[variant] = variant, rendering
+		snapshot.Clusters[cluster] = variants[what]
 	}
 	return snapshot, nil
+}
+
+// adopted returns what a Work holds, and a name for it that says the same on every cluster.
+func (r *Customizer) adopted(work *workv1alpha1.Work, fixedReplicas bool) (variant string, rendering *revision.Rendering, err error) {
+	object, resolution, err := render.Held(work)
+	if err != nil {
+		return "", nil, err //nolint:wrapcheck // it says which Work
+	}
+	uid, generation := render.OriginOf(object)
+	manifest, err := render.Restored(object, uid, generation)
+	if err != nil {
+		return "", nil, err //nolint:wrapcheck // it says all
+	}
+	rendering = &revision.Rendering{Resolution: resolution, Overrides: render.Overrides(work), FixedReplicas: fixedReplicas}
+	if rendering.Object, err = manifest.Encode(); err != nil {
+		return "", nil, err //nolint:wrapcheck // it says all
+	}
+	variant = manifest.Revision
+	if fixedReplicas {
+		variant += ", with these replicas"
+	}
+	if len(rendering.Overrides) > 0 {
+		// A rule that changes nothing on one cluster gives it the same content.
+		variant += fmt.Sprintf(", overridden %x", sha256.Sum256([]byte(fmt.Sprint(rendering.Overrides))))
+	}
+	rendering.Hash, err = r.contentHash(object, fixedReplicas)
+	return variant, rendering, err
 }

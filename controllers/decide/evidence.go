@@ -194,9 +194,9 @@ const (
 
 // ResetConditions returns the conditions of a Work without those about an attempt and
 // an earlier reset, and with one that records the time and the generation at which they
-// were removed, and the revision that the cluster had confirmed. The next write contains
+// were removed, and the revision that the cluster had confirmed; empty for none. The next write contains
 // the revision too, but may be refused.
-func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition {
+func ResetConditions(work *workv1alpha1.Work, confirmed string, now time.Time) []metav1.Condition {
 	kept := []metav1.Condition{}
 	for _, condition := range work.Status.Conditions {
 		switch condition.Type {
@@ -206,8 +206,8 @@ func ResetConditions(work *workv1alpha1.Work, now time.Time) []metav1.Condition 
 		}
 	}
 	message, reason := "Karmada Direct is waiting for the cluster to confirm the next write.", reasonRevisionPending
-	if revision := confirmedRevision(work); revision != "" {
-		message = resetPrefix + revision
+	if confirmed != "" {
+		message = resetPrefix + confirmed
 	} else if meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkApplied) || awaitsProof(work) {
 		reason = reasonProofPending
 	}
@@ -243,6 +243,17 @@ func confirmedRevision(work *workv1alpha1.Work) string {
 	}
 	// Somebody has edited the note. The API server would refuse a status with it.
 	return ""
+}
+
+// confirmedOn is the last revision that a cluster is known to have applied. The status knows
+// more than the Work if Karmada has attempted the Work once more since the cluster confirmed
+// it, for example because somebody deleted the object there.
+func (o *Observed) confirmedOn(cluster string, work *workv1alpha1.Work) string {
+	row := o.rowBefore(cluster)
+	if row != nil && row.Revision == render.Revision(work) && !render.IsEdited(work) && row.LastTransitionTime.After(work.CreationTimestamp.Time) {
+		return row.Revision
+	}
+	return confirmedRevision(work)
 }
 
 // notedRevision is what an earlier write has noted on a Work as the last confirmed

@@ -256,7 +256,7 @@ func (u *us) plans(w *world, write Write) {
 	if reset {
 		u.pending = append(u.pending, func(w *world, base int) (*workv1alpha1.Work, bool) {
 			removed := w.versions[base].DeepCopy()
-			removed.Status.Conditions = ResetConditions(removed, time.Unix(0, 0))
+			removed.Status.Conditions = ResetConditions(removed, confirmedRevision(removed), time.Unix(0, 0))
 			return removed, w.put(base, removed)
 		})
 	}
@@ -387,7 +387,7 @@ func TestEvidence(t *testing.T) {
 			if got, _ := EvidenceOf(work); got != tc.want {
 				t.Errorf("evidenceOf() = %s, want %s", got, tc.want)
 			}
-			work.Status.Conditions = ResetConditions(work, now)
+			work.Status.Conditions = ResetConditions(work, confirmedRevision(work), now)
 			if got, _ := EvidenceOf(work); got != pending || WantsReset(work) || !attemptMissing(work) {
 				t.Errorf("resetConditions() leaves %v", work.Status.Conditions)
 			}

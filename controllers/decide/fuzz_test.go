@@ -313,7 +313,7 @@ func FuzzNotes(f *testing.F) {
 			}
 		}
 		confirmed := confirmedRevision(work)
-		work.Status.Conditions = ResetConditions(work, now)
+		work.Status.Conditions = ResetConditions(work, confirmedRevision(work), now)
 		delete(work.Annotations, propagationv1alpha1.ConfirmedRevisionAnnotation)
 		if got := confirmedRevision(work); got != confirmed || len(got) > 64 {
 			t.Errorf("revision %q is read as %q after a reset", confirmed, got)

@@ -63,6 +63,9 @@ type Observed struct {
 	MayBeNeeded func(cluster string) bool
 	RetainPoll  time.Duration
 
+	// Unreported is how many Works, of all objects, Karmada has yet to report on.
+	Unreported int
+
 	Resource Resource
 	// Rollout is what a rollout has decided; nil if the object has none.
 	Rollout *Rollout

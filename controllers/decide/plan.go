@@ -58,6 +58,8 @@ type Plan struct {
 	HeldBack map[string]error
 	// refused are the slots of writes that come before those of the plan.
 	refused []string
+	// Unreported is how many Works Karmada has yet to report on.
+	Unreported int
 	// RemoveFinalizer lets the deletion of the object finish.
 	RemoveFinalizer bool
 	// Abandoned are the clusters that are not cleaned up when it does.

@@ -128,7 +128,7 @@ var planCases = map[string]struct {
 	"without an answer, contact regained":  {scene(one, cluster("member1", regained), on("member1", isUnanswered, attempted(50, now))), []string{"reset and nudge member1"}},
 	"without an answer, suspended":         {scene(one, suspended, on("member1", isSuspended, isUnanswered)), []string{"reset member1"}},
 	"without an answer, suspended now":     {scene(one, suspended, on("member1", isUnanswered)), []string{"reset and update member1"}},
-	"reset, and then nothing written":      {scene(one, on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))), []string{"nudge member1"}},
+	"reset, and then nothing written":      {scene(one, on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, "", now)...))), []string{"nudge member1"}},
 	"contact regained, not confirmed":      {scene(one, cluster("member1", regained), on("member1")), []string{"nudge member1"}},
 	"nudged on contact, and nothing came":  {scene(one, on("member1", attempted(1, now.Add(-time.Minute)))), []string{"look again in 1m15s"}},
 	"nudged on contact, and nothing comes": {scene(one, on("member1", attempted(1, now.Add(-3*time.Minute)))), []string{"nudge member1"}},
@@ -386,7 +386,7 @@ func carryOut(observed *Observed, plan *Plan) {
 		}
 		work := observed.Works[key]
 		if write.Reset {
-			work.Status.Conditions = ResetConditions(work, now)
+			work.Status.Conditions = ResetConditions(work, confirmedRevision(work), now)
 			work.Generation--
 		}
 		if write.Nudge {

@@ -129,8 +129,16 @@ func reportIn(observed *Observed, target render.Target, work *workv1alpha1.Work)
 			return 0, true
 		}
 	}
-	return remaining(observed.Now, attemptableSince(cluster, work), reportLimit), true
+	return remaining(observed.Now, attemptableSince(observed.Now, cluster, work), reportLimit+observed.patience()), true
 }
+
+// reportCost is how long Karmada needs for one Work with its default limits: 40 requests a
+// second, of which a change of a workload takes three to five.
+const reportCost = 100 * time.Millisecond
+
+// patience is how much longer than usual a report may take, because Karmada has many other
+// Works to report on. To ask for more attempts would only add to that.
+func (o *Observed) patience() time.Duration { return time.Duration(o.Unreported) * reportCost }
 
 // isStillSuspended reports whether Karmada has not seen yet that dispatching was resumed.
 func isStillSuspended(work *workv1alpha1.Work) bool {
@@ -139,15 +147,15 @@ func isStillSuspended(work *workv1alpha1.Work) bool {
 
 // attemptableSince is the time since which such a Work could be reported: when it was
 // written, when contact was regained, when dispatching was resumed, or when it was applied
-// after it had been refused.
-func attemptableSince(cluster Cluster, work *workv1alpha1.Work) time.Time {
+// after it had been refused. A time of a clock that is ahead says nothing.
+func attemptableSince(now time.Time, cluster Cluster, work *workv1alpha1.Work) time.Time {
 	since, _ := reportProofOf(work)
 	if regained, err := time.Parse(time.RFC3339, cluster.ReadySince); err == nil && regained.After(since) {
 		since = regained
 	}
 	for _, kind := range []string{workv1alpha1.WorkDispatching, workv1alpha1.WorkApplied} {
 		condition := meta.FindStatusCondition(work.Status.Conditions, kind)
-		if condition != nil && condition.LastTransitionTime.After(since) {
+		if condition != nil && condition.LastTransitionTime.After(since) && !condition.LastTransitionTime.After(now) {
 			since = condition.LastTransitionTime.Time
 		}
 	}
@@ -158,8 +166,14 @@ func attemptableSince(cluster Cluster, work *workv1alpha1.Work) time.Time {
 // case Karmada makes no other, and after how long to ask for one; 0 means now.
 func unansweredIn(observed *Observed, target render.Target, work *workv1alpha1.Work) (time.Duration, bool) {
 	due, awaited := reportIn(observed, target, work)
-	since := attemptableSince(observed.Clusters[target.Cluster], work)
-	if !awaited || !attemptsOf(work).at.Before(since.Add(attemptLimit)) {
+	if !awaited {
+		return 0, false
+	}
+	if isRequested(observed, work) {
+		return 0, true
+	}
+	since := attemptableSince(observed.Now, observed.Clusters[target.Cluster], work)
+	if !attemptsOf(work).at.Before(since.Add(attemptLimit)) {
 		return 0, false // it has been asked for
 	}
 	return max(0, due-(reportLimit-attemptLimit)), true

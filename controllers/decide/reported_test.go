@@ -128,7 +128,7 @@ func TestReportIsTheProof(t *testing.T) {
 			if got, _ := EvidenceOf(work); got != tc.want {
 				t.Errorf("the evidence is %s, want %s", got, tc.want)
 			}
-			work.Status.Conditions = append(ResetConditions(work, now), dispatched, applied)
+			work.Status.Conditions = append(ResetConditions(work, confirmedRevision(work), now), dispatched, applied)
 			if got, _ := EvidenceOf(work); got != Confirmed {
 				t.Errorf("after a reset, the order of the conditions is the proof, but the evidence is %s", got)
 			}
@@ -140,6 +140,7 @@ func TestReportIsTheProof(t *testing.T) {
 func TestOverdueReport(t *testing.T) {
 	stillSuspended := metav1.Condition{Type: workv1alpha1.WorkDispatching, Status: metav1.ConditionFalse}
 	hourAgo := conditionAt(dispatched, now.Add(-time.Hour))
+	busy := []sceneOption{func(observed *Observed) { observed.Unreported = 600 }}
 	const nothing, nudges, resets = "", "nudge member1 (UnprovenConfirmation)", "reset and nudge member1 (UnprovenConfirmation)"
 	for name, tc := range map[string]struct {
 		written    time.Duration
@@ -156,11 +157,16 @@ func TestOverdueReport(t *testing.T) {
 			time.Hour, 2, []metav1.Condition{hourAgo, applied},
 			[]sceneOption{cluster("member1", Cluster{Exists: true, ReadySince: since})}, nothing,
 		},
-		"dispatching is suspended":         {time.Hour, 2, []metav1.Condition{hourAgo, applied}, []sceneOption{suspended}, "update member1 (TermsDiffer)"},
-		"Karmada does not know the end":    {time.Hour, 2, []metav1.Condition{stillSuspended, applied}, nil, nothing},
-		"dispatching was resumed":          {time.Hour, 2, []metav1.Condition{conditionAt(dispatched, now.Add(-time.Minute)), applied}, nil, nothing},
-		"it was refused until now":         {time.Hour, 2, []metav1.Condition{hourAgo, conditionAt(applied, now)}, nil, nothing},
-		"the time is that of another host": {-time.Hour, 2, []metav1.Condition{hourAgo, applied}, nil, resets},
+		"dispatching is suspended":             {time.Hour, 2, []metav1.Condition{hourAgo, applied}, []sceneOption{suspended}, "update member1 (TermsDiffer)"},
+		"Karmada does not know the end":        {time.Hour, 2, []metav1.Condition{stillSuspended, applied}, nil, nothing},
+		"dispatching was resumed":              {time.Hour, 2, []metav1.Condition{conditionAt(dispatched, now.Add(-time.Minute)), applied}, nil, nothing},
+		"it was refused until now":             {time.Hour, 2, []metav1.Condition{hourAgo, conditionAt(applied, now)}, nil, nothing},
+		"the time is that of another host":     {-time.Hour, 2, []metav1.Condition{hourAgo, applied}, nil, resets},
+		"the clock of Karmada is ahead":        {119 * time.Second, 2, []metav1.Condition{conditionAt(dispatched, now.Add(time.Hour)), conditionAt(applied, now.Add(time.Hour))}, nil, nothing},
+		"Karmada has many other reports":       {179 * time.Second, 2, []metav1.Condition{hourAgo, applied}, busy, nothing},
+		"it has had enough time for an answer": {3 * time.Minute, 2, []metav1.Condition{hourAgo, applied}, busy, nudges},
+		"it has had enough time for all":       {6 * time.Minute, 2, []metav1.Condition{hourAgo, applied}, busy, resets},
+		"a user asks for another attempt":      {time.Second, 2, []metav1.Condition{hourAgo, applied}, []sceneOption{asking("now")}, nudges},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := []func(*workv1alpha1.Work){

@@ -46,7 +46,7 @@ func TestSecondResetHasItsTime(t *testing.T) {
 	work := &workv1alpha1.Work{}
 	for _, at := range []time.Time{now.Add(-time.Hour), now.Add(-time.Minute)} {
 		work.Status.Conditions = append(work.Status.Conditions, applied)
-		work.Status.Conditions = ResetConditions(work, at)
+		work.Status.Conditions = ResetConditions(work, confirmedRevision(work), at)
 		if left := work.Status.Conditions; len(left) != 1 || !left[0].LastTransitionTime.Time.Equal(at) {
 			t.Fatalf("reset at %v: %+v", at, left)
 		}

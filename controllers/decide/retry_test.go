@@ -44,7 +44,7 @@ func TestUnansweredAttemptsBackOff(t *testing.T) {
 		nudges++
 		maps.Copy(work.Annotations, plan.Writes[0].AllNotes())
 		ends := observed.Now.Add(32 * time.Second)
-		work.Status.Conditions = append(ResetConditions(work, observed.Now), conditionAt(dispatched, observed.Now), conditionAt(applied, ends))
+		work.Status.Conditions = append(ResetConditions(work, confirmedRevision(work), observed.Now), conditionAt(dispatched, observed.Now), conditionAt(applied, ends))
 		observed.Now = ends
 	}
 	if nudges < 10 || nudges > 20 {

@@ -47,7 +47,7 @@ func targetRow(observed *Observed, result *Outcome, target render.Target) propag
 	current := rowOf(observed, result, target, work)
 	// A Work that the object does not own says nothing about what the object sent.
 	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
-		current.Revision = confirmedRevision(work)
+		current.Revision = observed.confirmedOn(target.Cluster, work)
 	}
 	if failure := result.Failures[target.Cluster]; failure != nil && current.Reason != propagationv1alpha1.ReasonWriteFailed {
 		current.Message = legible.ForRow(current.Message + "; the Work could not be written: " + failure.Error())
@@ -218,7 +218,7 @@ func removalRow(observed *Observed, result *Outcome, key types.NamespacedName, n
 	if failure := result.Failures[name]; failure != nil {
 		current.Reason, current.Message = propagationv1alpha1.ReasonWriteFailed, legible.ForRow(failure.Error())
 	}
-	current.Revision = confirmedRevision(work)
+	current.Revision = observed.confirmedOn(name, work)
 	return current
 }
 

@@ -23,6 +23,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -121,5 +122,43 @@ func TestEditedWorkConfirmsNothing(t *testing.T) {
 		if row := statusOf(observed, Outcome{}).Clusters[0]; row.Applied != want {
 			t.Errorf("edited into what is current: %+v, want %s", row, want)
 		}
+	}
+}
+
+// A row says which revision its cluster has confirmed last, also after Karmada has created the
+// object again or could not, and that is noted when the Work is written.
+func TestRevisionStaysAfterAnotherAttempt(t *testing.T) {
+	remade, failed := applied, applied
+	remade.Reason = reasonRecreated
+	failed.Status = metav1.ConditionFalse
+	for name, tc := range map[string]struct {
+		attempted metav1.Condition
+		row       string
+		after     time.Duration
+		edited    bool
+		want      string
+	}{
+		"re-created":                 {remade, current, time.Minute, false, current},
+		"refused":                    {failed, current, time.Minute, false, current},
+		"of an earlier Work":         {failed, current, 0, false, older},
+		"another revision before":    {failed, older, time.Minute, false, older},
+		"somebody edits the content": {failed, current, time.Minute, true, older},
+	} {
+		t.Run(name, func(t *testing.T) {
+			observed := scene(one, on("member1", revision(current), conditions(dispatched, tc.attempted), annotated(propagationv1alpha1.ConfirmedRevisionAnnotation, older)))
+			work := observed.Work("member1")
+			work.CreationTimestamp = metav1.NewTime(now)
+			if tc.edited {
+				work.Annotations[propagationv1alpha1.RevisionAnnotation] = older
+			}
+			observed.Status.Clusters = []propagationv1alpha1.ClusterStatus{{Name: "member1", Revision: tc.row, LastTransitionTime: metav1.NewTime(now.Add(tc.after))}}
+			if row := statusOf(observed, Outcome{}).Clusters[0]; row.Revision != tc.want {
+				t.Errorf("the row says %s, want %s", row.Revision, tc.want)
+			}
+			observed.Resource.Revision = "another"
+			if writes := NewPlan(observed).Writes; len(writes) != 1 || writes[0].Confirmed != tc.want {
+				t.Errorf("the write notes %v, want %s", writes, tc.want)
+			}
+		})
 	}
 }

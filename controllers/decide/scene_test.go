@@ -147,7 +147,7 @@ func refusedAt(at time.Time) func(*workv1alpha1.Work) {
 // wasReset resets what Karmada reports, some time ago.
 func wasReset(ago time.Duration) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) {
-		work.Status.Conditions = ResetConditions(work, now.Add(-ago))
+		work.Status.Conditions = ResetConditions(work, confirmedRevision(work), now.Add(-ago))
 		work.Generation++ // the write that follows
 	}
 }

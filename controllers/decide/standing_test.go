@@ -84,7 +84,7 @@ func standing() map[string]standingCase {
 		"no contact, suspended":             {[]sceneOption{suspended, on("member1", isConfirmed), cluster("member1", lost)}, []string{setTerms}},
 		"contact regained":                  {[]sceneOption{on("member1"), cluster("member1", regained)}, []string{"nudge member1"}},
 		"contact regained, edited":          {[]sceneOption{on("member1", wrote(older)), cluster("member1", regained)}, nil},
-		"reset, and then nothing written":   {[]sceneOption{on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, now)...))}, []string{"nudge member1"}},
+		"reset, and then nothing written":   {[]sceneOption{on("member1", conditions(ResetConditions(&workv1alpha1.Work{}, "", now)...))}, []string{"nudge member1"}},
 		"a True of an older attempt":        {[]sceneOption{on("member1", conditions(applied))}, []string{"reset member1"}},
 		"a True of an unknown attempt":      {[]sceneOption{on("member1", conditions(applied, dispatched))}, []string{"reset and nudge member1"}},
 		"such a True, suspension begins":    {[]sceneOption{suspended, on("member1", conditions(applied, dispatched))}, []string{"reset and " + setTerms}},

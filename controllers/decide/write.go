@@ -103,6 +103,7 @@ func planWaits(observed *Observed, plan *Plan, target render.Target, work *workv
 	}
 	if due, awaited := reportIn(observed, target, work); awaited {
 		plan.wait(due)
+		plan.Unreported++
 	}
 	if due, awaited := unansweredIn(observed, target, work); awaited {
 		plan.wait(due)
@@ -113,7 +114,7 @@ func planWaits(observed *Observed, plan *Plan, target render.Target, work *workv
 // planWrite compares a live Work with what it should be.
 func planWrite(observed *Observed, target render.Target, rendering Rendering, work *workv1alpha1.Work) (Write, bool) {
 	target.Attempting = attemptingSince(observed, target, work)
-	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: confirmedRevision(work)}
+	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: observed.confirmedOn(target.Cluster, work)}
 	proof, _ := EvidenceOf(work)
 	switch {
 	case render.Revision(work) != rendering.Revision, render.IsEdited(work):
@@ -153,7 +154,7 @@ func planKept(observed *Observed, plan *Plan, target render.Target, work *workv1
 	another := observed.holdsAnother(work)
 	target.Suspend = target.Suspend || observed.staysSuspended(work, target)
 	target.Attempting = attemptingSince(observed, target, work)
-	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: confirmedRevision(work)}
+	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: observed.confirmedOn(target.Cluster, work)}
 	proof, applied := EvidenceOf(work)
 	// A True is about what somebody else has written, or will be when that is undone.
 	misleading := render.IsEdited(work) && applied != nil && applied.Status == metav1.ConditionTrue
@@ -183,7 +184,7 @@ func (o *Observed) staysSuspended(work *workv1alpha1.Work, target render.Target)
 
 // abandons reports whether a write replaces what its cluster has not confirmed.
 func (w *Write) abandons() bool {
-	return w.Live != nil && w.Rendering.Revision != render.Revision(w.Live) && confirmedRevision(w.Live) != render.Revision(w.Live)
+	return w.Live != nil && w.Rendering.Revision != render.Revision(w.Live) && w.Confirmed != render.Revision(w.Live)
 }
 
 func (w *Write) isNeeded() bool { return w.Reset || w.Update || w.Terms || w.Nudge || w.Superseded }

@@ -174,18 +174,24 @@ func agrees(one, other *workv1alpha1.Work) bool {
 		render.TemplateGeneration(one) == render.TemplateGeneration(other)
 }
 
-// readWorks reads Works with their content.
+// readWorks reads Works with their content, by cluster. Works with the same content are read
+// once, because there may be thousands.
 func (r *Reconciler) readWorks(ctx context.Context, compact map[string]*workv1alpha1.Work) (map[string]*workv1alpha1.Work, error) {
-	whole := make(map[string]*workv1alpha1.Work, len(compact))
-	for cluster, work := range compact {
-		read := &workv1alpha1.Work{}
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), read); err != nil {
-			return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
+	whole, byContent := make(map[string]*workv1alpha1.Work, len(compact)), map[string]*workv1alpha1.Work{}
+	for _, cluster := range slices.Sorted(maps.Keys(compact)) {
+		work := compact[cluster]
+		content := render.Revision(work) + fmt.Sprint(render.Overrides(work))
+		if byContent[content] == nil {
+			read := &workv1alpha1.Work{}
+			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(work), read); err != nil {
+				return nil, r.unlessGone(err, "reading Work %s/%s", work.Namespace, work.Name)
+			}
+			if read.UID != work.UID || read.ResourceVersion != work.ResourceVersion && read.Generation != work.Generation {
+				return nil, &lookAgainError{what: "reading Work " + work.Namespace + "/" + work.Name, err: errNewer}
+			}
+			byContent[content] = read
 		}
-		if read.ResourceVersion != work.ResourceVersion && read.Generation != work.Generation {
-			return nil, &lookAgainError{what: "reading Work " + work.Namespace + "/" + work.Name, err: errNewer}
-		}
-		whole[cluster] = read
+		whole[cluster] = byContent[content]
 	}
 	return whole, nil
 }

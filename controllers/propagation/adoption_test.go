@@ -134,6 +134,21 @@ func TestAdoptionOfWhatPartlyStaysTheSame(t *testing.T) {
 	}
 }
 
+// Works with the same content are read once, however many clusters have it.
+func TestAdoptionReadsEachContentOnce(t *testing.T) {
+	s := newAdoption(t)
+	reads := countingWorks(s.bench)
+	s.changesTo("nginx:2")
+	s.changes(needsApproval)
+	s.goesOn()
+	if s.rollout().CurrentRevision == "" {
+		t.Error("no revision was taken from the clusters")
+	}
+	if *reads != 1 {
+		t.Errorf("%d Works were read, want 1", *reads)
+	}
+}
+
 // Clusters that have different versions of the resource when spec.rollout is added keep
 // them until it is their turn, and their rows say so.
 func TestAdoptionOfDifferentVersions(t *testing.T) {

@@ -29,6 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,33 +117,25 @@ func TestCachesOfDifferentAges(t *testing.T) {
 func TestSuccessorWithAnOldObject(t *testing.T) {
 	for name, change := range map[string]func(spec *propagationv1alpha1.PropagationSpec){
 		"a cluster was added": func(spec *propagationv1alpha1.PropagationSpec) {
-			spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member1"}, {Name: "member2"}}
+			spec.Clusters = append(spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member2"})
 		},
 		"another resource was named": func(spec *propagationv1alpha1.PropagationSpec) { spec.Resource.Name = "web2" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, aShop()...)
-			b.change(t, func(spec *propagationv1alpha1.PropagationSpec) {
-				spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member1"}}
-			})
-			other := &appsv1.Deployment{}
-			if err := b.server.Get(t.Context(), web, other); err != nil {
-				t.Fatal(err)
+			b.hasAnother(t, "web2")
+			settles := func() {
+				b.settle(t)
+				b.confirm(t)
+				b.settle(t)
 			}
-			other.Name, other.UID, other.ResourceVersion = "web2", "web2", ""
-			if err := b.server.Create(t.Context(), other); err != nil {
-				t.Fatal(err)
-			}
-			b.settle(t)
-			b.confirm(t)
-			b.settle(t)
+			b.change(t, func(spec *propagationv1alpha1.PropagationSpec) { spec.Clusters = spec.Clusters[:1] })
+			settles()
 			catchUp := b.lags(t, false, true)
 			behind := b.Client
 			catchUp()
 			b.change(t, change)
-			b.settle(t)
-			b.confirm(t)
-			b.settle(t)
+			settles()
 			wanted := b.works(t)
 
 			b.memories.forget(web)
@@ -151,10 +144,10 @@ func TestSuccessorWithAnOldObject(t *testing.T) {
 			for range 3 {
 				_ = b.reconcile(t)
 			}
-			for key, work := range wanted {
+			for i := range wanted {
 				left := &workv1alpha1.Work{}
-				if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(&work), left); err != nil || left.UID != work.UID || left.DeletionTimestamp.IsZero() != work.DeletionTimestamp.IsZero() {
-					t.Errorf("Work %v is withdrawn: %v", key, err)
+				if err := b.server.Get(t.Context(), client.ObjectKeyFromObject(&wanted[i]), left); err != nil || left.Generation != wanted[i].Generation || left.DeletionTimestamp.IsZero() != wanted[i].DeletionTimestamp.IsZero() {
+					t.Errorf("Work %s/%s was changed or withdrawn: %v", wanted[i].Namespace, wanted[i].Name, err)
 				}
 			}
 			catchUp()
@@ -164,6 +157,19 @@ func TestSuccessorWithAnOldObject(t *testing.T) {
 				t.Errorf("writes of what was right: %v", b.writes)
 			}
 		})
+	}
+}
+
+// hasAnother creates a copy of the resource.
+func (b *bench) hasAnother(t *testing.T, name string) {
+	t.Helper()
+	other := &appsv1.Deployment{}
+	if err := b.server.Get(t.Context(), web, other); err != nil {
+		t.Fatal(err)
+	}
+	other.Name, other.UID, other.ResourceVersion = name, types.UID(name), ""
+	if err := b.server.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -133,7 +133,7 @@ func newBench(t testing.TB, objects ...client.Object) *bench {
 		Interpreter: &customize.Interpreter{ResourceInterpreter: nativeInterpreter{native.NewDefaultInterpreter()}},
 		Resources:   cached.NewWatches(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:    b.events, Clock: clock.RealClock{},
-		writers: make(chan struct{}, 1), ledger: cached.NewLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: dependency.NewRequirements(),
+		writers: make(chan struct{}, 1), ledger: cached.NewLedger(clock.RealClock{}), gauges: newGauges("DirectPropagation"), requirements: dependency.NewRequirements(), backlog: &backlog{},
 	}
 	b.Customizer = customize.New(b.Client, b.Interpreter, nil)
 	b.reviews = newReviews(b.Client, clock.RealClock{})

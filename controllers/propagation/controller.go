@@ -83,6 +83,7 @@ type Reconciler struct {
 	// All kinds share requirements.
 	requirements *dependency.Requirements
 	reviews      *reviews
+	backlog      *backlog
 	// writers limits the number of concurrent writes, over all reconciles.
 	writers chan struct{}
 	// othersWait reports whether requests of other namespaces wait for a worker; nil if
@@ -120,6 +121,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return r.unfinished(request.NamespacedName, err)
 	}
 	logPlan(ctx, plan)
+	r.backlog.awaits(dependency.Requirer{Kind: r.Kind, Key: request.NamespacedName}, plan.Unreported)
 	r.memories.of(request.NamespacedName).resized(max(len(observed.Works), len(observed.Targets)))
 	if object, err = r.recordRollout(ctx, object, observed, plan); err != nil {
 		return r.again(request.NamespacedName, err)
@@ -141,6 +143,7 @@ func (r *Reconciler) bury(key types.NamespacedName) {
 	r.Resources.Forget(key)
 	r.ledger.ForgetObject(key)
 	r.gauges.forget(key)
+	r.backlog.awaits(dependency.Requirer{Kind: r.Kind, Key: key}, 0)
 	r.requirements.Release(dependency.Requirer{Kind: r.Kind, Key: key}, nil)
 }
 

@@ -56,6 +56,7 @@ func (r *Reconciler) begin(object cached.Object) *decide.Observed {
 		Setbacks:     r.memories.of(client.ObjectKeyFromObject(object)).refused(),
 		Clusters:     make(map[string]decide.Cluster, max(len(object.GetSpec().Clusters), len(object.GetStatus().Clusters))),
 		Holders:      map[string]string{},
+		Unreported:   r.backlog.size(),
 		Lost:         map[string]time.Time{},
 	}
 	if dependency, ok := object.(*dependency.Object); ok {

@@ -188,7 +188,7 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 		Resources: cached.NewWatches(t.Context(), metadatafake.NewSimpleMetadataClient(kinds), func(schema.GroupVersionResource, types.NamespacedName, bool) {}, nobody),
 		Recorder:  events.NewFakeRecorder(1000), Clock: clock.RealClock{},
 		writers: make(chan struct{}, 32), ledger: cached.NewLedger(clock.RealClock{}),
-		gauges: newGauges("DirectPropagation"), requirements: dependency.NewRequirements(),
+		gauges: newGauges("DirectPropagation"), requirements: dependency.NewRequirements(), backlog: &backlog{},
 		works:   func(string) ([]client.Object, error) { return nil, nil },
 		reviews: newReviews(cache, clock.RealClock{}),
 		Kinds:   cached.NewKinds(mapper, discovery, clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) { return remote, nil }),

@@ -126,13 +126,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	// One limit for all kinds, because they share the API server.
 	writers, required := make(chan struct{}, options.Writers), dependency.NewRequirements()
 	customizer := customize.New(mgr.GetClient(), interpreter, options.LocalPrefixes)
-	reviews := newReviews(mgr.GetClient(), clock.RealClock{})
+	reviews, awaited := newReviews(mgr.GetClient(), clock.RealClock{}), &backlog{}
 	for _, kind := range append(slices.Collect(maps.Keys(kinds)), render.DependencyKind) {
 		reconciler := &Reconciler{
 			Kind: kind, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: served, Mapper: served,
 			Interpreter: interpreter, Customizer: customizer,
 			Recorder: mgr.GetEventRecorder("karmada-direct"), Clock: clock.RealClock{},
-			writers: writers, ledger: cached.NewLedger(clock.RealClock{}), gauges: newGauges(kind), requirements: required, reviews: reviews,
+			writers: writers, ledger: cached.NewLedger(clock.RealClock{}), gauges: newGauges(kind), requirements: required, reviews: reviews, backlog: awaited,
 			DefaultServiceAccount: options.DefaultServiceAccount, KeepTemplateStatus: options.KeepTemplateStatus,
 			RevisionNamespace: options.RevisionNamespace,
 			works:             works,

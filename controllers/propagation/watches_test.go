@@ -147,7 +147,7 @@ func TestGoneWorkConcernsItsOwner(t *testing.T) {
 	key := client.ObjectKeyFromObject(work)
 	for kind, wantLost := range map[string]bool{render.DependencyKind: true, "DirectPropagation": false, "ClusterDirectPropagation": false} {
 		queue := priorityqueue.New[reconcile.Request]("test")
-		r := &Reconciler{Kind: kind, ledger: cached.NewLedger(passive), requirements: dependency.NewRequirements()}
+		r := &Reconciler{Kind: kind, ledger: cached.NewLedger(passive), requirements: dependency.NewRequirements(), backlog: &backlog{}}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
 		r.onWork().Delete(t.Context(), event.DeleteEvent{Object: work}, queue)
 		if lost := !r.ledger.Lost(key).IsZero(); lost != wantLost {

@@ -59,7 +59,7 @@ func (r *Reconciler) write(ctx context.Context, observed *decide.Observed, write
 	live, sent := write.Live, []byte(nil)
 	if write.NeedsReset(generation) {
 		var err error
-		if live, sent, err = r.reset(ctx, observed, live, write.Why); err != nil {
+		if live, sent, err = r.reset(ctx, observed, live, write.Confirmed, write.Why); err != nil {
 			return err
 		}
 	}
@@ -195,10 +195,10 @@ func (r *Reconciler) create(ctx context.Context, observed *decide.Observed, writ
 // reset takes back what the cluster confirmed, so that any later confirmation is
 // about what is written next. It returns the resulting Work, compact, with the
 // resourceVersion that the next write must have, and the manifest in the Work.
-func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live *workv1alpha1.Work, why decide.Why) (*workv1alpha1.Work, []byte, error) {
+func (r *Reconciler) reset(ctx context.Context, observed *decide.Observed, live *workv1alpha1.Work, confirmed string, why decide.Why) (*workv1alpha1.Work, []byte, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": live.ResourceVersion},
-		"status":   map[string]any{"conditions": decide.ResetConditions(live, observed.Now)},
+		"status":   map[string]any{"conditions": decide.ResetConditions(live, confirmed, observed.Now)},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the conditions of Work %s/%s: %w", live.Namespace, live.Name, err)

@@ -123,9 +123,16 @@ func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
 	foreign := held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
 	hampered := w.users.hampers(cluster) || w.users.denied[cluster]
-	return broken || foreign || hampered || w.isShared(where) || w.truth.desired.clusters[cluster] == nil ||
+	return broken || foreign || hampered || w.isUnchangeable(key) || w.isShared(where) || w.truth.desired.clusters[cluster] == nil ||
 		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || w.isLost(cluster, object) ||
 		(held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
+}
+
+// isUnchangeable reports whether members that have the object of an earlier resource with the
+// same name keep it, because it can neither be changed nor deleted.
+func (w *World) isUnchangeable(key karmada.Key) bool {
+	resource := w.truth.desired.latest(key)
+	return resource != nil && holdsData(key) && isFrozen(resource)
 }
 
 // isShared reports whether not exactly one owner wants the Work for a place, or a policy has

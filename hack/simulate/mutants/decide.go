@@ -19,6 +19,24 @@ package main
 // inDecide are defects in what proves something, and in what the status says.
 var inDecide = []Mutant{
 	{
+		Name:  "a process believes an older cache than that of its predecessor",
+		Theme: "successors",
+		Test:  "TestSuccessorWithAnOldObject",
+		Edits: one("propagation/observe.go", "Reconciler.succeeds", `if len(observed.Works) > 0 {`, `if len(observed.Works) > 0 && r.Live == nil {`),
+	},
+	{
+		Name:  "more attempts are asked for while Karmada has many others to make",
+		Theme: "silence",
+		Test:  "TestOverdueReport",
+		Edits: one("decide/reported.go", "Observed.patience", `return time.Duration(o.Unreported) * reportCost`, `return 0`),
+	},
+	{
+		Name:  "a row goes back to an earlier revision when Karmada has created the object again",
+		Theme: "races",
+		Test:  "TestRevisionStaysAfterAnotherAttempt",
+		Edits: one("decide/evidence.go", "Observed.confirmedOn", `if row != nil && `, `if row == nil && `),
+	},
+	{
 		Name:  "a Deployment is available whatever its clusters report",
 		Theme: "rollouts",
 		Edits: one("decide/deployment.go", "progress.isAvailable", `.AvailableReplicas >= `, `.AvailableReplicas+1000 >= `),

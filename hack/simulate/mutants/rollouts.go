@@ -62,8 +62,8 @@ var inRollouts = []Mutant{
 		Name:  "clusters share the content of one of them when a rollout begins",
 		Theme: "stages",
 		Edits: one("customize/revisions.go", "Customizer.Adopt",
-			`snapshot.Clusters[cluster], snapshot.Renderings[variant] = variant, rendering`,
-			`snapshot.Clusters[cluster], snapshot.Renderings["all"] = "all", rendering; _ = variant`),
+			`variants[what], snapshot.Renderings[variant] = variant, rendering`,
+			`variants[what], snapshot.Renderings["all"] = "all", rendering; _ = variant`),
 	},
 	{
 		Name:  "commands are followed again and again",
