@@ -35,7 +35,8 @@ import (
 //   - nil and false mean the same in suspendDispatching;
 //   - the note about attempts contains a time, and counts on while a cluster refuses a Work;
 //   - once the cluster has confirmed the revision that the Work holds, nothing depends on
-//     what it confirmed before, on a reset, or on which report was the last on earlier content.
+//     what it confirmed before, on a reset, on which report was the last on earlier content, or
+//     on whether a report or the order of the conditions has proven it.
 //
 // Until then, the latter say what the row says, or what the controller does next, and stay.
 func withoutHistory(work *workv1alpha1.Work) {
@@ -48,6 +49,7 @@ func withoutHistory(work *workv1alpha1.Work) {
 	if isConfirmed(work) {
 		delete(work.Annotations, propagationv1alpha1.ConfirmedRevisionAnnotation)
 		delete(work.Annotations, propagationv1alpha1.HealthFloorAnnotation)
+		delete(work.Annotations, propagationv1alpha1.ReportProofAnnotation)
 		work.Status.Conditions = slices.DeleteFunc(work.Status.Conditions, isReset)
 		return
 	}
