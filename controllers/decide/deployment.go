@@ -95,11 +95,19 @@ func (d *Deployment) Settle(before, after *appsv1.Deployment, now time.Time) (de
 		return time.Time{}
 	}
 	deadline, complete := progress.judge()
-	if complete {
-		// More replicas than the spec says are, to kstatus, replicas still to be removed.
-		after.Status.Replicas = min(after.Status.Replicas, ptr.Deref(after.Spec.Replicas, 1))
+	if complete && d.isHealthy() {
+		// To kstatus, more replicas than the spec says are replicas still to be removed. The API
+		// server accepts no other count that is greater than that of all replicas.
+		status, replicas := &after.Status, ptr.Deref(after.Spec.Replicas, 1)
+		status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = replicas, replicas, replicas, replicas
+		status.UnavailableReplicas = 0
 	}
 	return deadline
+}
+
+// isHealthy reports whether every cluster reports the Deployment as healthy.
+func (d *Deployment) isHealthy() bool {
+	return !slices.ContainsFunc(d.Clusters, func(cluster DeploymentOnCluster) bool { return !cluster.Healthy })
 }
 
 // progress compares two states of a Deployment.

@@ -99,6 +99,9 @@ func (d *deployed) is(t *testing.T, available, progressing string, replicas int3
 	if status := d.object.Status; status.Replicas != replicas || status.ObservedGeneration != observed {
 		t.Errorf("%d replicas and generation %d, want %d and %d", status.Replicas, status.ObservedGeneration, replicas, observed)
 	}
+	if status := d.object.Status; max(status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas) > status.Replicas {
+		t.Errorf("the API server refuses %+v", status)
+	}
 	again := d.object.DeepCopy()
 	d.settle()
 	if diff := cmp.Diff(again.Status, d.object.Status); diff != "" {
@@ -134,7 +137,7 @@ func TestDeploymentIsComplete(t *testing.T) {
 	// Later, replicas fail. As on one cluster, the Deployment stays complete.
 	d.now = d.now.Add(time.Hour)
 	d.reports("m2", 1, 2, 2, 1)
-	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), isComplete, 2, 1)
+	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), isComplete, 4, 1)
 }
 
 // The clusters of a Deployment that is updated are available all the time. The update

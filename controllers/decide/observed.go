@@ -71,8 +71,10 @@ type Observed struct {
 	Rollout *Rollout
 	// Dependencies is the state of the dependencies of the resource.
 	Dependencies *propagationv1alpha1.Dependencies
-	// Selected are the clusters that the selector of the spec matches.
+	// Selected are the clusters that the selector of the spec matches, except LeftOut: those
+	// have a taint that is not tolerated, which is the value.
 	Selected []string
+	LeftOut  map[string]string
 	// Targets has an entry for each cluster that should get the resource: those that
 	// the spec names, in its order, and those that it selects.
 	Targets   []render.Target

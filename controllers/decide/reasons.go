@@ -32,7 +32,8 @@ type Reason struct {
 	Trouble bool
 	// Starting: a normal start goes through it.
 	Starting bool
-	// departing: the cluster loses the resource, and starts over when it comes back.
+	// departing: the cluster loses the resource, or does not get it, and starts over when it
+	// comes back.
 	departing bool
 	// Revealing: it reveals something about the resource that only accounts that may
 	// get it should know.
@@ -95,6 +96,7 @@ var reasons = []Reason{
 	{name: propagationv1alpha1.ReasonSuspended, rows: appliesOrWaits},
 	{name: propagationv1alpha1.ReasonWaiting, rows: waits},
 	{name: propagationv1alpha1.ReasonRemoving, rows: waits, departing: true},
+	{name: propagationv1alpha1.ReasonClusterTainted, rows: fails, Trouble: true, departing: true},
 	{name: propagationv1alpha1.ReasonApplied, rows: applies},
 	{name: propagationv1alpha1.ReasonPropagated},
 }

@@ -18,6 +18,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,7 @@ import (
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/legible"
+	"github.com/karmada-direct/karmada-direct/controllers/rollout"
 )
 
 // NewStatus builds the status after a plan was carried out. It is pure: it reads
@@ -54,6 +56,7 @@ func StatusAndRows(observed *Observed, result *Outcome) (*propagationv1alpha1.Pr
 		status.Summary = summarize(rows)
 	}
 	status.Conditions = conditionsOf(observed, rows[:targets], rows[targets:])
+	rows = append(rows, leftOutRows(observed, rows[targets:])...)
 	status.Clusters, status.Omitted = bounded(observed, rows)
 	return status, rows
 }
@@ -133,7 +136,7 @@ func verdict(observed *Observed, targets, removals []propagationv1alpha1.Cluster
 		return metav1.ConditionFalse, problem.Reason, problem.Message
 	}
 	if len(targets) == 0 {
-		return metav1.ConditionFalse, propagationv1alpha1.ReasonNoClusterSelected, "no Cluster matches spec.clusterSelector; label one, or correct the selector"
+		return metav1.ConditionFalse, propagationv1alpha1.ReasonNoClusterSelected, noCluster(observed)
 	}
 	// A cluster that is fine, but suspended, explains nothing.
 	trouble := slices.DeleteFunc(slices.Clone(targets), func(row propagationv1alpha1.ClusterStatus) bool {
@@ -143,7 +146,7 @@ func verdict(observed *Observed, targets, removals []propagationv1alpha1.Cluster
 	// Clusters may recover after too many have failed. The rollout does not go on by itself.
 	if len(trouble) == 0 && !rolls.Stalled {
 		return metav1.ConditionTrue, propagationv1alpha1.ReasonPropagated,
-			fmt.Sprintf("%s confirmed %s and reports it healthy", everyCluster(len(targets)), revisionsOf(targets))
+			fmt.Sprintf("%s confirmed %s and reports it healthy%s", everyCluster(len(targets)), revisionsOf(targets), leftOut(len(observed.LeftOut)))
 	}
 	if len(trouble) == 0 {
 		trouble = targets
@@ -153,6 +156,27 @@ func verdict(observed *Observed, targets, removals []propagationv1alpha1.Cluster
 		return metav1.ConditionFalse, rolls.Reason, fmt.Sprintf("%d of %d clusters ready; %s", good, len(targets), rolls.Message)
 	}
 	return metav1.ConditionFalse, bad.Reason, fmt.Sprintf("%d of %d clusters ready; %s: %s", good, len(targets), bad.Name, bad.Message)
+}
+
+// leftOut says how many of the selected clusters are left out.
+func leftOut(count int) string {
+	switch count {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 selected cluster is left out because of a taint"
+	}
+	return fmt.Sprintf("; %d selected clusters are left out because of taints", count)
+}
+
+// noCluster explains why the selector selects no cluster.
+func noCluster(observed *Observed) string {
+	if len(observed.LeftOut) == 0 {
+		return "no Cluster matches spec.clusterSelector; label one, or correct the selector"
+	}
+	clusters := slices.Sorted(maps.Keys(observed.LeftOut))
+	return fmt.Sprintf("every Cluster that spec.clusterSelector matches has a taint that spec.clusterTolerations does not tolerate: %s; remove the taint of one, or tolerate it",
+		rollout.Listed(clusters, len(clusters)))
 }
 
 func everyCluster(count int) string {

@@ -68,7 +68,7 @@ func (r *Reconciler) missing(observed *decide.Observed, collected *reports) []st
 	}
 	for _, other := range r.othersNaming(observed) {
 		for i := range other.GetStatus().Clusters {
-			if row := &other.GetStatus().Clusters[i]; row.Reason != propagationv1alpha1.ReasonRemoving {
+			if row := &other.GetStatus().Clusters[i]; row.Reason != propagationv1alpha1.ReasonRemoving && row.Reason != propagationv1alpha1.ReasonClusterTainted {
 				consider(row.Name)
 			}
 		}

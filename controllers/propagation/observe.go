@@ -21,10 +21,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -152,37 +152,46 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 	if err := r.Client.List(ctx, list, matching, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 	}
-	observed.Selected = make([]string, 0, len(list.Items))
+	found, taints := make([]string, len(list.Items)), make(map[string][]corev1.Taint, len(list.Items))
 	for i := range list.Items {
-		observed.Selected = append(observed.Selected, list.Items[i].Name)
+		found[i], taints[list.Items[i].Name] = list.Items[i].Name, list.Items[i].Spec.Taints
 	}
+	taintsOf := func(name string) []corev1.Taint {
+		if known, listed := taints[name]; listed {
+			return known
+		}
+		cluster := &clusterv1alpha1.Cluster{}
+		_ = r.Client.Get(ctx, client.ObjectKey{Name: name}, cluster) // one that the cache does not show has none yet
+		return cluster.Spec.Taints
+	}
+	observed.Select(found, taintsOf)
 	if observed.Withdraws() {
-		if err := r.selectFresh(ctx, observed, matching); err != nil {
+		if found, err = r.selectFresh(ctx, observed, matching); err != nil {
 			return nil, err
 		}
+		observed.Select(found, taintsOf)
 	}
-	slices.Sort(observed.Selected)
 	return nil, nil //nolint:nilnil // nor is a valid one
 }
 
 // selectFresh asks the API server which clusters are selected, before any is withdrawn. The
 // caches of the object and of the Clusters may be of different ages: a user may have given a
 // cluster the label that the selector asks for since yesterday, or the other way around.
-func (r *Reconciler) selectFresh(ctx context.Context, observed *decide.Observed, matching client.MatchingLabelsSelector) error {
+func (r *Reconciler) selectFresh(ctx context.Context, observed *decide.Observed, matching client.MatchingLabelsSelector) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.GroupVersion(clusterv1alpha1.GroupVersion).WithKind("ClusterList"))
 	if err := r.Live.List(ctx, list, matching); err != nil {
-		return fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
+		return nil, fmt.Errorf("listing the Clusters that spec.clusterSelector selects: %w", err)
 	}
 	// Read last: an unchanged object had this selector when the Clusters were listed.
 	if err := r.specIsNewest(ctx, observed); err != nil {
-		return err
+		return nil, err
 	}
-	observed.Selected = observed.Selected[:0]
+	found := make([]string, len(list.Items))
 	for i := range list.Items {
-		observed.Selected = append(observed.Selected, list.Items[i].Name)
+		found[i] = list.Items[i].Name
 	}
-	return nil
+	return found, nil
 }
 
 // succeeds asks the API server once per process whether the cache shows the spec of an object,

@@ -125,6 +125,7 @@ var clusterChanged = predicate.Funcs{
 			!equality.Semantic.DeepEqual(readiness(before), readiness(after)) ||
 			!equality.Semantic.DeepEqual(before.Status.APIEnablements, after.Status.APIEnablements) ||
 			!equality.Semantic.DeepEqual(completeness(before), completeness(after)) ||
+			!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
 			customize.AttributesOf(before) != customize.AttributesOf(after)
 	},
 }

@@ -229,6 +229,22 @@ func (r *reasons) differences() {
 		object.Spec.ClusterSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "site", Operator: metav1.LabelSelectorOpIn, Values: []string{"very far"}}}
 	})
 	r.tells("selected", propagationv1alpha1.ReasonClusterSelectorInvalid, "a selector with a value that no label can have")
+	r.taints("member3", func(cluster *clusterv1alpha1.Cluster) {
+		cluster.Spec.Taints = append(cluster.Spec.Taints, corev1.Taint{Key: "maintenance", Effect: corev1.TaintEffectNoSchedule})
+	})
+	r.Propagation("selected").Changes(func(object *DirectPropagation) { object.Spec.ClusterSelector = &metav1.LabelSelector{} })
+	r.tells("selected", propagationv1alpha1.ReasonClusterTainted, "a selector that matches a Cluster with a taint")
+	r.taints("member3", func(cluster *clusterv1alpha1.Cluster) {
+		cluster.Spec.Taints = slices.DeleteFunc(cluster.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == "maintenance" })
+	})
+}
+
+func (r *reasons) taints(name string, change func(*clusterv1alpha1.Cluster)) {
+	r.T.Helper()
+	cluster := &clusterv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := testbed.Change(r.Ctx, karmada, cluster, change); err != nil {
+		r.T.Fatal(err)
+	}
 }
 
 func (r *reasons) others() {

@@ -19,6 +19,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,11 @@ func (w *World) isDeploymentTold(ctx context.Context) error {
 			return nil
 		}
 		objects = append(objects, object)
+	}
+	for _, held := range w.truth.works {
+		if held.where.key == key && !slices.ContainsFunc(objects, func(object cached.Object) bool { return isOurs(held.work) && ownerOf(held.work) == titleOf(object) }) {
+			return nil // what its cluster reports counts, and nobody brings it up to date
+		}
 	}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(key.GroupVersionKind)

@@ -122,8 +122,8 @@ func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	broken := target.Overriders != nil && len(target.Overriders.Plaintext) > 0 || target.Replicas != nil && key.Kind != "Deployment"
 	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
 	foreign := held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
-	hampered := w.users.hampers(cluster) || w.users.denied[cluster]
-	return broken || foreign || hampered || w.isUnchangeable(key) || w.isShared(where) || w.truth.desired.clusters[cluster] == nil ||
+	hampered := w.users.hampers(cluster) || w.users.denied[cluster] || w.isUnchangeable(key)
+	return broken || foreign || hampered || w.isShared(where) || w.truth.desired.clusters[cluster] == nil ||
 		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || w.isLost(cluster, object) ||
 		(held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
 }

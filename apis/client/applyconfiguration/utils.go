@@ -38,6 +38,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &propagationv1alpha1.ClusterRolloutApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClusterStatus"):
 		return &propagationv1alpha1.ClusterStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClusterToleration"):
+		return &propagationv1alpha1.ClusterTolerationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Dependencies"):
 		return &propagationv1alpha1.DependenciesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DirectPropagation"):

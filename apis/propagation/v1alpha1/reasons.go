@@ -154,6 +154,10 @@ const (
 	ReasonClusterNotReady = "ClusterNotReady"
 	// ReasonClusterTerminating means that the cluster is being unregistered.
 	ReasonClusterTerminating = "ClusterTerminating"
+	// ReasonClusterTainted means that clusterSelector matches the cluster, but the
+	// cluster has a taint that clusterTolerations does not tolerate. It does not keep
+	// the object from being Ready.
+	ReasonClusterTainted = "ClusterTainted"
 	// ReasonRemoving means that the resource is being removed from the cluster.
 	ReasonRemoving = "Removing"
 	// ReasonRemovalBlocked means that the resource cannot be removed from the

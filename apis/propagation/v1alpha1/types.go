@@ -17,6 +17,7 @@ limitations under the License.
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/karmada-io/karmada/pkg/apis/policy/v1alpha1"
@@ -122,6 +123,7 @@ type ClusterDirectPropagationList struct {
 
 // PropagationSpec defines which resource is propagated to which clusters.
 // +kubebuilder:validation:XValidation:rule="has(self.clusters) || has(self.clusterSelector)",message="must say which clusters get the resource, in clusters or by clusterSelector",fieldPath=".clusters"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterTolerations) || self.clusterTolerations.size() == 0 || has(self.clusterSelector)",message="must not be set without clusterSelector, because clusters that are named in clusters get the resource whatever taints they have",fieldPath=".clusterTolerations"
 // +kubebuilder:validation:XValidation:rule="!has(self.clusters) || !self.clusters.exists(c, has(c.overriders)) || !(self.resource.apiVersion.split('/')[0] in ['rbac.authorization.k8s.io', 'authorization.openshift.io', 'security.openshift.io', 'user.openshift.io', 'certificates.k8s.io', 'admissionregistration.k8s.io', 'apiregistration.k8s.io', 'apiextensions.k8s.io'] || self.resource.apiVersion == 'v1' && self.resource.kind in ['Namespace', 'ResourceQuota', 'LimitRange'])",message="must not have overriders for a resource that grants permissions or limits what users of a namespace may do, which must be the same on every cluster; use a ClusterOverridePolicy",fieldPath=".clusters"
 // +kubebuilder:validation:XValidation:rule="!(has(self.rollout) || has(oldSelf.rollout)) || self.resource.kind == oldSelf.resource.kind && self.resource.name == oldSelf.resource.name && self.resource.apiVersion.contains('/') == oldSelf.resource.apiVersion.contains('/') && (!self.resource.apiVersion.contains('/') || self.resource.apiVersion.split('/')[0] == oldSelf.resource.apiVersion.split('/')[0])",message="must not name another resource while spec.rollout is set; only the version in apiVersion may change. Create another object for the other resource, or remove spec.rollout first",fieldPath=".resource"
 type PropagationSpec struct {
@@ -149,6 +151,17 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && e.values.size() > 0 : !(e.operator in ['Exists', 'DoesNotExist'] && has(e.values) && e.values.size() > 0))",message="must have values with the operators In and NotIn, and no values with Exists and DoesNotExist",fieldPath=".matchExpressions"
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
+
+	// clusterTolerations tolerates taints of Cluster objects. A cluster with a taint
+	// that has the effect NoSchedule or NoExecute, as set by karmadactl cordon and
+	// karmadactl taint, is not selected by clusterSelector unless the taint is
+	// tolerated. Clusters that have the resource already keep it, and clusters in
+	// clusters get it whatever taints they have. The taints that Karmada sets while it
+	// has no contact with a cluster do not count.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	ClusterTolerations []ClusterToleration `json:"clusterTolerations,omitempty"`
 
 	// conflictResolution defines what happens if a cluster already has an object of
 	// the same name that Karmada does not manage. Abort leaves the object alone and
@@ -203,6 +216,42 @@ type PropagationSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of a ServiceAccount: lower-case letters, digits, '-' and '.'"
 	// +optional
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+}
+
+// ClusterToleration tolerates taints. The fields and their meaning are those of
+// clusterTolerations in a PropagationPolicy.
+// +kubebuilder:validation:XValidation:rule="has(self.key) || has(self.operator) && self.operator == 'Exists'",message="must have a key, or the operator Exists to tolerate every taint",fieldPath=".key"
+// +kubebuilder:validation:XValidation:rule="!(has(self.operator) && self.operator == 'Exists') || !has(self.value) || self.value.size() == 0",message="must not have a value with the operator Exists",fieldPath=".value"
+type ClusterToleration struct {
+	// key is the key of the taints that are tolerated. Without a key, all are, and
+	// the operator must be Exists.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +optional
+	Key string `json:"key,omitempty"`
+
+	// operator is Equal to tolerate taints with the key and the value, or Exists to
+	// tolerate taints with the key whatever their value is. The default is Equal.
+	// +kubebuilder:validation:Enum=Exists;Equal
+	// +optional
+	Operator corev1.TolerationOperator `json:"operator,omitempty"`
+
+	// value is the value of the taints that are tolerated.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Value string `json:"value,omitempty"`
+
+	// effect is the effect of the taints that are tolerated. Without an effect, all
+	// are.
+	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
+	// +optional
+	Effect corev1.TaintEffect `json:"effect,omitempty"`
+
+	// tolerationSeconds has no effect, because the controller evicts nothing. It is
+	// accepted so that you can copy the tolerations of a PropagationPolicy.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
 // ResourceReference names a resource of the Karmada control plane. A

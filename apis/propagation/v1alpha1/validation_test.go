@@ -76,6 +76,9 @@ var clustersCases = []answerCase{{
 	name: "a selector without expressions",
 	yaml: "resource: " + web + "\nclusterSelector: {matchExpressions: []}",
 }, {
+	name: "every toleration",
+	yaml: "resource: " + web + "\nclusterSelector: {}\nclusterTolerations: [{operator: Exists}, {key: a, value: b}, {key: a, operator: Equal, value: \"\", effect: NoSchedule}, {key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 30}]",
+}, {
 	name: "the most replicas",
 	yaml: spec(web, "[{name: member1, replicas: 2147483647}]"),
 }, {

@@ -87,6 +87,28 @@ var schemaYAML = typed.YAMLObject(`types:
                       elementType:
                         scalar: string
                 elementRelationship: atomic
+          - name: clusterTolerations
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: effect
+                      type:
+                        scalar: string
+                    - name: key
+                      type:
+                        scalar: string
+                    - name: operator
+                      type:
+                        scalar: string
+                    - name: tolerationSeconds
+                      type:
+                        scalar: numeric
+                    - name: value
+                      type:
+                        scalar: string
+                elementRelationship: atomic
           - name: clusters
             type:
               list:
@@ -761,6 +783,28 @@ var schemaYAML = typed.YAMLObject(`types:
                   type:
                     map:
                       elementType:
+                        scalar: string
+                elementRelationship: atomic
+          - name: clusterTolerations
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: effect
+                      type:
+                        scalar: string
+                    - name: key
+                      type:
+                        scalar: string
+                    - name: operator
+                      type:
+                        scalar: string
+                    - name: tolerationSeconds
+                      type:
+                        scalar: numeric
+                    - name: value
+                      type:
                         scalar: string
                 elementRelationship: atomic
           - name: clusters

@@ -41,6 +41,13 @@ type PropagationSpecApplyConfiguration struct {
 	// gets the resource. A cluster that no longer matches is treated like one that
 	// is removed from the list. An empty selector selects every cluster.
 	ClusterSelector *v1.LabelSelectorApplyConfiguration `json:"clusterSelector,omitempty"`
+	// clusterTolerations tolerates taints of Cluster objects. A cluster with a taint
+	// that has the effect NoSchedule or NoExecute, as set by karmadactl cordon and
+	// karmadactl taint, is not selected by clusterSelector unless the taint is
+	// tolerated. Clusters that have the resource already keep it, and clusters in
+	// clusters get it whatever taints they have. The taints that Karmada sets while it
+	// has no contact with a cluster do not count.
+	ClusterTolerations []ClusterTolerationApplyConfiguration `json:"clusterTolerations,omitempty"`
 	// conflictResolution defines what happens if a cluster already has an object of
 	// the same name that Karmada does not manage. Abort leaves the object alone and
 	// reports the cluster as failed. Overwrite takes the object over.
@@ -112,6 +119,19 @@ func (b *PropagationSpecApplyConfiguration) WithClusters(values ...*TargetCluste
 // If called multiple times, the ClusterSelector field is set to the value of the last call.
 func (b *PropagationSpecApplyConfiguration) WithClusterSelector(value *v1.LabelSelectorApplyConfiguration) *PropagationSpecApplyConfiguration {
 	b.ClusterSelector = value
+	return b
+}
+
+// WithClusterTolerations adds the given value to the ClusterTolerations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ClusterTolerations field.
+func (b *PropagationSpecApplyConfiguration) WithClusterTolerations(values ...*ClusterTolerationApplyConfiguration) *PropagationSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithClusterTolerations")
+		}
+		b.ClusterTolerations = append(b.ClusterTolerations, *values[i])
+	}
 	return b
 }
 
