@@ -44,6 +44,8 @@ type desire struct {
 	objects map[string]cached.Object
 	// clusters are the labels of the Clusters that exist and are not being removed.
 	clusters map[string]labels.Set
+	// tainted are those that somebody has tainted.
+	tainted map[string]bool
 	// resources are all contents that each resource has had; the last is nil if it is
 	// gone.
 	resources map[karmada.Key][]*unstructured.Unstructured
@@ -53,7 +55,7 @@ type desire struct {
 
 func newDesire() *desire {
 	return &desire{
-		objects: map[string]cached.Object{}, clusters: map[string]labels.Set{},
+		objects: map[string]cached.Object{}, clusters: map[string]labels.Set{}, tainted: map[string]bool{},
 		resources: map[karmada.Key][]*unstructured.Unstructured{}, policies: map[string][]*policyv1alpha1.OverrideSpec{},
 	}
 }

@@ -197,7 +197,7 @@ func (w *World) isGood(object cached.Object, row *propagationv1alpha1.ClusterSta
 
 // countedOf are the targets of an object, with the clusters that it selects and that leave.
 func (w *World) countedOf(object cached.Object) []propagationv1alpha1.TargetCluster {
-	counted := w.truth.desired.targets(object)
+	counted := slices.DeleteFunc(w.truth.desired.targets(object), func(target propagationv1alpha1.TargetCluster) bool { return w.isLeftOut(object, target.Name) })
 	for i := range object.GetStatus().Clusters {
 		row := &object.GetStatus().Clusters[i]
 		if row.Reason == propagationv1alpha1.ReasonClusterTerminating && !w.isTarget(object, row.Name) {
@@ -267,7 +267,7 @@ func (w *World) hasWorks(ctx context.Context, object cached.Object) error {
 // needsNoWork reports whether nothing is demanded of the Work for a target.
 func (w *World) needsNoWork(ctx context.Context, object cached.Object, target propagationv1alpha1.TargetCluster, resource *unstructured.Unstructured) bool {
 	return !w.mayHaveWork(ctx, target.Name) || w.isHeldByOthers(object, target.Name, resource) && !w.isNameless(object, target.Name) ||
-		!isRenderable(target, keyOfResource(object)) || !w.mayGet(object, target.Name)
+		!isRenderable(target, keyOfResource(object)) || !w.mayGet(object, target.Name) || w.isLeftOut(object, target.Name)
 }
 
 // isYetToCome reports whether a rollout is yet to reach a cluster, or cannot.

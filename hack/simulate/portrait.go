@@ -108,7 +108,7 @@ func (w *World) paintObject(p *portrait, title string, object cached.Object) {
 func (w *World) isMoody(object cached.Object) bool {
 	spec := object.GetSpec()
 	account := spec.ServiceAccountName != "" && (!w.users.grants[""] || !w.users.mayPropagate(""))
-	return account || isOpen(object) || w.wrongAsAWhole(object, w.truth.desired.latest(keyOfResource(object))) != ""
+	return account || isOpen(object) || w.meetsTaints(object) || w.wrongAsAWhole(object, w.truth.desired.latest(keyOfResource(object))) != ""
 }
 
 // isMoodyOn reports the same of one cluster: one that is suspended keeps what it has, as

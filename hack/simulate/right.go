@@ -118,6 +118,9 @@ func (w *World) isTold(ctx context.Context, object cached.Object) error {
 		if row == nil {
 			return violated("no row", "%s has no row of %s", title, target.Name)
 		}
+		if w.isLeftOut(object, target.Name) {
+			continue
+		}
 		if err := w.isRowTold(ctx, object, target, row, resource); err != nil {
 			return err
 		}

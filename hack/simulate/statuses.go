@@ -62,7 +62,7 @@ func (t *truth) judgeReady(object cached.Object) {
 	for i := range status.Clusters {
 		row := &status.Clusters[i]
 		rows[row.Name] = true
-		if isRemoval(row) {
+		if isRemoval(row) || row.Reason == propagationv1alpha1.ReasonClusterTainted {
 			continue
 		}
 		targets++

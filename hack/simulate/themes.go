@@ -64,6 +64,10 @@ var themes = []theme{
 		(*users).takeOverStale, (*users).takeOverStale, (*users).changeClusters, (*users).changeClusters, (*users).renameResource, (*users).preserve, (*users).selectClusters, (*users).relabel,
 	}},
 	{name: "selectors", operations: []operation{(*users).selectClusters, (*users).selectClusters, (*users).relabel, (*users).mistake, (*users).correct, (*users).correct}},
+	{name: "taints", operations: []operation{
+		(*users).selectClusters, (*users).selectClusters, (*users).relabel, (*users).taint, (*users).taint, (*users).taint, (*users).tolerate, (*users).deleteWork, (*users).leaveCluster, (*users).joinCluster,
+		(*users).restartController,
+	}},
 	{name: "watches", operations: []operation{(*users).hinder, (*users).unhinder, (*users).deleteResource, (*users).renameResource, (*users).suspend, (*users).preserve}},
 	{name: "leaving", operations: []operation{(*users).leaveCluster, (*users).leaveCluster, (*users).joinCluster, (*users).joinCluster, (*users).cutMember, (*users).deletePropagation}},
 	{name: "twins", operations: []operation{(*users).nameTwin, (*users).nameTwin, (*users).changeTwin, (*users).preserve, (*users).suspendSome}},

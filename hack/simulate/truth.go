@@ -300,8 +300,10 @@ func (t *truth) wroteCluster(write apiserver.Write) {
 		}
 	} else {
 		t.relabels(write.After.GetName(), write.After.GetLabels())
-		t.desired.clusters[write.After.GetName()] = labels.Set(write.After.GetLabels())
-		t.recordReady(write.After.GetName(), util.IsClusterReady(&into(write.After, &clusterv1alpha1.Cluster{}).Status))
+		cluster := into(write.After, &clusterv1alpha1.Cluster{})
+		t.desired.clusters[cluster.Name] = labels.Set(cluster.Labels)
+		t.desired.tainted[cluster.Name] = slices.ContainsFunc(cluster.Spec.Taints, isOfUser)
+		t.recordReady(cluster.Name, util.IsClusterReady(&cluster.Status))
 	}
 	t.want()
 }

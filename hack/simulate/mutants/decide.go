@@ -19,6 +19,23 @@ package main
 // inDecide are defects in what proves something, and in what the status says.
 var inDecide = []Mutant{
 	{
+		Name:  "a taint withdraws what a cluster has",
+		Theme: "taints",
+		Edits: one("decide/selection.go", "Observed.Select", `if !stays[name] {`, `if !stays[name] || true {`),
+	},
+	{
+		Name:  "what is about to be written again does not stay on a tainted cluster",
+		Theme: "taints",
+		Test:  "TestTaintsKeepClustersOut",
+		Edits: one("decide/selection.go", "Observed.staying", `if row := &o.Status.Clusters[i]; row.Revision != ""`, `if row := &o.Status.Clusters[i]; row.Revision == "none"`),
+	},
+	{
+		Name:  "a cluster that is left out counts for Ready",
+		Theme: "taints",
+		Edits: one("decide/status.go", "StatusAndRows", `status.Conditions = conditionsOf(observed, rows[:targets], rows[targets:])`,
+			"status.Conditions = conditionsOf(observed, append(slices.Clone(rows[:targets]), leftOutRows(observed, rows[targets:])...), rows[targets:])"),
+	},
+	{
 		Name:  "a process believes an older cache than that of its predecessor",
 		Theme: "successors",
 		Test:  "TestSuccessorWithAnOldObject",
