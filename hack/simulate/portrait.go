@@ -118,12 +118,10 @@ func (w *World) isMoody(object cached.Object) bool {
 func (w *World) isMoodyOn(object cached.Object, cluster string) bool {
 	key := keyOfResource(object)
 	where := place{member: cluster, key: key}
-	target := w.truth.targetOf(object, cluster)
-	broken := target.Overriders != nil && len(target.Overriders.Plaintext) > 0 || target.Replicas != nil && key.Kind != "Deployment"
 	held := w.truth.works[render.WorkKey(cluster, key.Kind, key.Namespace, key.Name)]
 	foreign := held != nil && (!isOurs(held.work) || ownerOf(held.work) != titleOf(object))
 	hampered := w.users.hampers(cluster) || w.users.denied[cluster] || w.isUnchangeable(key)
-	return broken || foreign || hampered || w.isShared(where) || w.truth.desired.clusters[cluster] == nil ||
+	return !isRenderable(w.truth.targetOf(object, cluster), key) || foreign || hampered || w.isShared(where) || w.truth.desired.clusters[cluster] == nil ||
 		isSuspended(object.GetSpec(), cluster) || !w.isSound(cluster) || w.isLost(cluster, object) ||
 		(held == nil) == w.karmada.Member(cluster).Serves(key.GroupVersionKind)
 }
