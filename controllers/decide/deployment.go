@@ -53,7 +53,8 @@ type DeploymentOnCluster struct {
 	Confirmed bool
 	// Healthy: the cluster reports the Deployment as healthy.
 	Healthy bool
-	// Report is the status that the cluster reports; nil if it reports none.
+	// Report is the status that the cluster has reported last, even if it has refused
+	// something since; nil if it has reported none.
 	Report []byte
 }
 
@@ -76,15 +77,26 @@ const (
 	reasonExceeded = "ProgressDeadlineExceeded"
 )
 
+// progress compares two states of a Deployment.
+type progress struct {
+	*Deployment
+
+	before, after *appsv1.Deployment
+	now           time.Time
+}
+
 // Settle completes an aggregated status: it sets the conditions as the deployment
 // controller of one cluster would, for all clusters together. before is the Deployment with
 // its previous status, and after the one with the new counts. Settle returns when to look
 // again whether the deadline for progress has passed; the zero time for never.
 func (d *Deployment) Settle(before, after *appsv1.Deployment, now time.Time) (deadline time.Time) {
 	progress := &progress{Deployment: d, before: before, after: after, now: now}
-	if len(d.Missing) > 0 {
-		// Karmada compares only clusters that have a Work.
-		after.Status.ObservedGeneration = before.Status.ObservedGeneration
+	// A user-defined aggregation may build a status of its own, without the conditions.
+	for _, kind := range []appsv1.DeploymentConditionType{appsv1.DeploymentAvailable, appsv1.DeploymentProgressing} {
+		if last := conditionOf(&before.Status, kind); last != nil {
+			progress.unset(kind)
+			after.Status.Conditions = append(after.Status.Conditions, *last)
+		}
 	}
 	progress.setAvailable()
 	if d.Failure != "" {
@@ -94,28 +106,58 @@ func (d *Deployment) Settle(before, after *appsv1.Deployment, now time.Time) (de
 		progress.set(appsv1.DeploymentProgressing, corev1.ConditionFalse, reasonExceeded, d.Failure)
 		return time.Time{}
 	}
-	deadline, complete := progress.judge()
-	if complete && d.isHealthy() {
+	progress.observe()
+	behind := progress.behind()
+	if len(behind) > 0 {
+		progress.holdBack()
+	} else if d.isHealthy() {
 		// To kstatus, more replicas than the spec says are replicas still to be removed. The API
 		// server accepts no other count that is greater than that of all replicas.
 		status, replicas := &after.Status, ptr.Deref(after.Spec.Replicas, 1)
 		status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = replicas, replicas, replicas, replicas
 		status.UnavailableReplicas = 0
 	}
-	return deadline
+	return progress.judge(behind)
+}
+
+// observe corrects the observed generation. Karmada compares only clusters that have a Work
+// and a report, and never takes a generation back, but after a failed rollout it was that of
+// the spec without any report on it.
+func (p *progress) observe() {
+	status, last := &p.after.Status, conditionOf(&p.before.Status, appsv1.DeploymentProgressing)
+	switch {
+	case p.haveReported():
+	case last != nil && isFailure(last):
+		status.ObservedGeneration = min(status.ObservedGeneration, p.after.Generation-1)
+	case len(p.Missing) > 0:
+		status.ObservedGeneration = p.before.Status.ObservedGeneration
+	}
+}
+
+// haveReported reports whether every cluster has reported the current generation.
+func (p *progress) haveReported() bool {
+	return len(p.Missing) == 0 && !slices.ContainsFunc(p.Clusters, func(cluster DeploymentOnCluster) bool {
+		return cluster.Report == nil || decoded[deploymentReport](cluster.Report).ResourceTemplateGeneration < p.after.Generation
+	})
+}
+
+// isFailure reports whether a condition says that a rollout has failed.
+func isFailure(progressing *appsv1.DeploymentCondition) bool {
+	return progressing.Reason == reasonExceeded && !strings.HasPrefix(progressing.Message, overdue)
+}
+
+// holdBack keeps the counts from saying that the Deployment is complete, for tools that look at
+// nothing else: the sum of some clusters may be what the spec asks of one.
+func (p *progress) holdBack() {
+	status, wanted := &p.after.Status, ptr.Deref(p.after.Spec.Replicas, 1)
+	if wanted > 0 && status.UpdatedReplicas >= wanted && status.Replicas <= status.UpdatedReplicas && status.AvailableReplicas >= status.UpdatedReplicas {
+		status.UpdatedReplicas = wanted - 1
+	}
 }
 
 // isHealthy reports whether every cluster reports the Deployment as healthy.
 func (d *Deployment) isHealthy() bool {
 	return !slices.ContainsFunc(d.Clusters, func(cluster DeploymentOnCluster) bool { return !cluster.Healthy })
-}
-
-// progress compares two states of a Deployment.
-type progress struct {
-	*Deployment
-
-	before, after *appsv1.Deployment
-	now           time.Time
 }
 
 // setAvailable sets the condition Available: whether every cluster has as many available
@@ -163,11 +205,10 @@ func (p *progress) mayLack(wanted int64) int64 {
 	return min(lack, wanted)
 }
 
-// judge sets the condition Progressing. It returns the deadline for progress, and whether
-// every cluster runs the current generation and nothing else.
-func (p *progress) judge() (deadline time.Time, complete bool) {
+// judge sets the condition Progressing, and returns the deadline for progress. behind are the
+// clusters that do not run the current generation, or run more than that.
+func (p *progress) judge(behind []string) (deadline time.Time) {
 	last := conditionOf(&p.before.Status, appsv1.DeploymentProgressing)
-	behind := p.behind(last != nil && last.Reason == reasonComplete && p.before.Status.ObservedGeneration == p.after.Generation)
 	limit := ptr.Deref(p.after.Spec.ProgressDeadlineSeconds, math.MaxInt32)
 	switch {
 	case limit == math.MaxInt32:
@@ -180,40 +221,44 @@ func (p *progress) judge() (deadline time.Time, complete bool) {
 		message := fmt.Sprintf("%d of %d clusters do not run the current generation: %s", len(behind), len(p.Clusters)+len(p.Missing), rollout.Listed(behind, len(behind)))
 		deadline = p.await(last, message, time.Duration(limit)*time.Second)
 	}
-	return deadline, len(behind) == 0
+	return deadline
 }
 
 // await sets the condition Progressing of a Deployment that some clusters do not run yet.
-// It returns the deadline, which does not run while there is a reason to wait.
+// It returns the deadline, which does not run before all clusters have reported, and while
+// the Deployment is paused.
 func (p *progress) await(last *appsv1.DeploymentCondition, message string, allowed time.Duration) (deadline time.Time) {
-	since := p.now
 	switch {
+	case !p.haveReported() || p.after.Spec.Paused:
+		p.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonUpdated, unlimited+message)
+		return time.Time{}
 	case p.hasProgressed(last):
 		p.refresh(corev1.ConditionTrue, reasonUpdated, message)
+		return p.now.Add(allowed)
 	case last.Reason == reasonExceeded:
 		p.set(appsv1.DeploymentProgressing, corev1.ConditionFalse, reasonExceeded, overdue+message)
 		return time.Time{}
-	case !p.after.Spec.Paused && !p.now.Before(last.LastUpdateTime.Add(allowed)):
+	case !p.now.Before(last.LastUpdateTime.Add(allowed)):
 		p.refresh(corev1.ConditionFalse, reasonExceeded, overdue+message)
 		return time.Time{}
-	default:
-		p.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonUpdated, message)
-		since = last.LastUpdateTime.Time
 	}
-	if p.after.Spec.Paused || p.after.Status.ObservedGeneration < p.after.Generation {
-		return time.Time{}
-	}
-	return since.Add(allowed)
+	p.set(appsv1.DeploymentProgressing, corev1.ConditionTrue, reasonUpdated, message)
+	return last.LastUpdateTime.Add(allowed)
 }
+
+// unlimited begins the message of a Deployment whose deadline does not run.
+const unlimited = "no deadline yet: "
 
 // overdue begins the message of a Deployment that made no progress until its deadline.
 const overdue = "no progress within progressDeadlineSeconds: "
 
 // behind are the clusters that do not run the current generation, or run replicas of an
-// earlier one as well. wasComplete: there were none. Then what a cluster has once reached
+// earlier one as well. If there were none before, then what a cluster has once reached
 // stays so, even if its replicas fail, as in the status that a deployment controller
 // writes.
-func (p *progress) behind(wasComplete bool) []string {
+func (p *progress) behind() []string {
+	last := conditionOf(&p.before.Status, appsv1.DeploymentProgressing)
+	wasComplete := last != nil && last.Reason == reasonComplete && p.before.Status.ObservedGeneration == p.after.Generation
 	behind := slices.Clone(p.Missing)
 	for i := range p.Clusters {
 		cluster := &p.Clusters[i]
@@ -237,7 +282,7 @@ type deploymentReport struct {
 func (p *progress) hasProgressed(last *appsv1.DeploymentCondition) bool {
 	before, after := &p.before.Status, &p.after.Status
 	return last == nil || last.Reason == reasonComplete ||
-		last.Reason == reasonExceeded && !strings.HasPrefix(last.Message, overdue) ||
+		isFailure(last) || strings.HasPrefix(last.Message, unlimited) ||
 		before.ObservedGeneration != after.ObservedGeneration ||
 		after.UpdatedReplicas > before.UpdatedReplicas ||
 		after.Replicas-after.UpdatedReplicas < before.Replicas-before.UpdatedReplicas ||

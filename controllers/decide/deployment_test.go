@@ -102,11 +102,21 @@ func (d *deployed) is(t *testing.T, available, progressing string, replicas int3
 	if status := d.object.Status; max(status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas) > status.Replicas {
 		t.Errorf("the API server refuses %+v", status)
 	}
+	if d.rolledOut() && progressing != isComplete && progressing != "" && d.state.Failure == "" {
+		t.Errorf("kubectl rollout status and Argo CD take it for complete: %+v", d.object.Status)
+	}
 	again := d.object.DeepCopy()
 	d.settle()
 	if diff := cmp.Diff(again.Status, d.object.Status); diff != "" {
 		t.Errorf("the same reports give another status (-before +after):\n%s", diff)
 	}
+}
+
+// rolledOut is the rule of kubectl rollout status and of Argo CD.
+func (d *deployed) rolledOut() bool {
+	status := &d.object.Status
+	return status.ObservedGeneration >= d.object.Generation && status.UpdatedReplicas >= *d.object.Spec.Replicas &&
+		status.Replicas <= status.UpdatedReplicas && status.AvailableReplicas >= status.UpdatedReplicas
 }
 
 const (
@@ -126,7 +136,10 @@ func waitsFor(clusters string) string {
 func TestDeploymentIsComplete(t *testing.T) {
 	d := newDeployed("m1", "m2")
 	d.reports("m1", 1, 2, 2, 2)
-	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), waitsFor("1 of 2 clusters do not run the current generation: m2"), 2, 0)
+	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), waitsFor(unlimited+"1 of 2 clusters do not run the current generation: m2"), 2, 0)
+	// The Pods of one cluster are as many as the spec asks for.
+	d.reports("m2", 1, 0, 0, 0)
+	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), waitsFor("1 of 2 clusters do not run the current generation: m2"), 2, 1)
 	d.reports("m2", 1, 2, 2, 1)
 	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), waitsFor("1 of 2 clusters do not run the current generation: m2"), 4, 1)
 	d.reports("m2", 1, 2, 2, 2)
@@ -205,7 +218,7 @@ func TestDeploymentOnLateClusters(t *testing.T) {
 	d.reports("m2", 1, 2, 2, 2)
 	d.state.Missing = []string{"m3", "m4", "m5", "m6"}
 	d.is(t, lacks("4 of 6 clusters do not have minimum availability: m3, m4, m5 and 1 more"),
-		waitsFor("4 of 6 clusters do not run the current generation: m3, m4, m5 and 1 more"), 4, 0)
+		waitsFor(unlimited+"4 of 6 clusters do not run the current generation: m3, m4, m5 and 1 more"), 4, 0)
 	d.state.Missing, d.state.Clusters[1].Confirmed = nil, false
 	d.is(t, isAvailable, waitsFor("1 of 2 clusters do not run the current generation: m2"), 4, 1)
 	d.state.Clusters[1].Confirmed = true
@@ -214,13 +227,22 @@ func TestDeploymentOnLateClusters(t *testing.T) {
 	d.state.Clusters[1].Confirmed = false
 	d.is(t, isAvailable, isComplete, 2, 1)
 	d.state.Clusters[1].Confirmed, d.state.Missing = true, []string{"m3"}
-	d.is(t, lacks("1 of 3 clusters do not have minimum availability: m3"), waitsFor("1 of 3 clusters do not run the current generation: m3"), 4, 1)
+	d.is(t, lacks("1 of 3 clusters do not have minimum availability: m3"), waitsFor(unlimited+"1 of 3 clusters do not run the current generation: m3"), 4, 1)
+	// A cluster that joins has all the time it needs until it reports.
+	d.now = d.now.Add(time.Hour)
+	d.is(t, lacks("1 of 3 clusters do not have minimum availability: m3"), waitsFor(unlimited+"1 of 3 clusters do not run the current generation: m3"), 4, 1)
+	d.state.Missing, d.state.Clusters = nil, append(d.state.Clusters, DeploymentOnCluster{Cluster: "m3", Wanted: 2, Confirmed: true})
+	d.reports("m3", 1, 2, 2, 0)
+	d.is(t, lacks("1 of 3 clusters do not have minimum availability: m3"), waitsFor("1 of 3 clusters do not run the current generation: m3"), 6, 1)
+	if want := d.now.Add(10 * time.Minute); !d.next.Equal(want) {
+		t.Errorf("judged again at %s, want %s", d.next, want)
+	}
 }
 
 // The deadline does not run while clusters have not reported the generation, while the
 // Deployment is paused, and if there is none.
 func TestDeploymentWithoutDeadline(t *testing.T) {
-	waiting := waitsFor("1 of 1 clusters do not run the current generation: m1")
+	waiting := waitsFor(unlimited + "1 of 1 clusters do not run the current generation: m1")
 	unavailable := lacks("1 of 1 clusters do not have minimum availability: m1")
 	behind := newDeployed("m1")
 	behind.object.Generation = 2
@@ -255,7 +277,15 @@ func TestDeploymentOfAFailedRollout(t *testing.T) {
 	d.object.Generation, d.state.Failure = 2, "the rollout has failed"
 	d.is(t, isAvailable, "False ProgressDeadlineExceeded: the rollout has failed", 4, 2)
 	d.now = d.now.Add(time.Hour)
-	d.object.Generation, d.state.Failure = 3, ""
+	// A retry goes on with the same generation, which no cluster has.
+	d.state.Failure = ""
+	d.is(t, isAvailable, "False ProgressDeadlineExceeded: the rollout has failed", 4, 1)
+	d.now = d.now.Add(time.Hour)
+	d.is(t, isAvailable, "False ProgressDeadlineExceeded: the rollout has failed", 4, 1)
+	if !d.next.IsZero() {
+		t.Errorf("judged again at %s, although no cluster has reported the generation", d.next)
+	}
+	d.object.Generation = 3
 	d.reports("m1", 3, 3, 1, 2)
 	d.reports("m2", 3, 3, 1, 2)
 	d.is(t, isAvailable, waitsFor("2 of 2 clusters do not run the current generation: m1, m2"), 6, 3)
@@ -282,5 +312,24 @@ func TestDeploymentMayLackReplicas(t *testing.T) {
 	d.object.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 	if got := (&progress{after: d.object}).mayLack(10); got != 0 {
 		t.Errorf("%d may lack during a re-creation, want 0", got)
+	}
+}
+
+// A user-defined aggregation that builds a status of its own takes no time away.
+func TestDeploymentWithAnotherAggregation(t *testing.T) {
+	d := newDeployed("m1")
+	d.reports("m1", 1, 2, 2, 1)
+	d.settle()
+	began := d.now
+	for range 3 {
+		d.now = d.now.Add(time.Minute)
+		before := d.object.DeepCopy()
+		d.object.Status.Conditions = nil
+		if d.next = d.state.Settle(before, d.object, d.now); !d.next.Equal(began.Add(10 * time.Minute)) {
+			t.Errorf("judged again at %s", d.next)
+		}
+		if diff := cmp.Diff(before.Status.Conditions, d.object.Status.Conditions); diff != "" {
+			t.Errorf("conditions (-before +after):\n%s", diff)
+		}
 	}
 }

@@ -49,6 +49,11 @@ func targetRow(observed *Observed, result *Outcome, target render.Target) propag
 	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
 		current.Revision = observed.confirmedOn(target.Cluster, work)
 	}
+	if work == nil && current.Revision == "" && !ReasonNamed(current.Reason).departing {
+		if before := observed.rowBefore(target.Cluster); before != nil && !ReasonNamed(before.Reason).departing {
+			current.Revision = before.Revision // the Work is about to be written again
+		}
+	}
 	if failure := result.Failures[target.Cluster]; failure != nil && current.Reason != propagationv1alpha1.ReasonWriteFailed {
 		current.Message = legible.ForRow(current.Message + "; the Work could not be written: " + failure.Error())
 	}

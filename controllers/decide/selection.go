@@ -34,8 +34,9 @@ import (
 
 // Select sets which of the clusters that match the selector are targets. A cluster with a
 // taint that is not tolerated is left out, as by Karmada's scheduler, unless it has the
-// resource already or the spec names it.
-func (o *Observed) Select(matching []string, taintsOf func(cluster string) []corev1.Taint) {
+// resource already or the spec names it. lost reports whether somebody has just deleted the
+// Work of a cluster.
+func (o *Observed) Select(matching []string, taintsOf func(cluster string) []corev1.Taint, lost func(cluster string) bool) {
 	o.Selected, o.LeftOut = make([]string, 0, len(matching)), nil
 	var stays map[string]bool
 	for _, name := range matching {
@@ -44,7 +45,7 @@ func (o *Observed) Select(matching []string, taintsOf func(cluster string) []cor
 			if stays == nil {
 				stays = o.staying()
 			}
-			if !stays[name] {
+			if !stays[name] && !lost(name) {
 				if o.LeftOut == nil {
 					o.LeftOut = map[string]string{}
 				}

@@ -37,31 +37,33 @@ func TestTaintsKeepClustersOut(t *testing.T) {
 		taint   corev1.Taint
 		options []sceneOption
 		out     bool
+		lost    bool
 	}{
-		"cordoned":                 {cordoned, nil, true},
-		"to be evicted":            {corev1.Taint{Key: "a", Value: "b", Effect: corev1.TaintEffectNoExecute}, nil, true},
-		"not preferred":            {corev1.Taint{Key: "a", Effect: corev1.TaintEffectPreferNoSchedule}, nil, false},
-		"without contact":          {corev1.Taint{Key: "cluster.karmada.io/not-ready", Effect: corev1.TaintEffectNoSchedule}, nil, false},
-		"without contact for long": {corev1.Taint{Key: "cluster.karmada.io/unreachable", Effect: corev1.TaintEffectNoExecute}, nil, false},
-		"tolerated":                {cordoned, []sceneOption{tolerating(propagationv1alpha1.ClusterToleration{Key: cordoned.Key, Operator: corev1.TolerationOpExists})}, false},
+		"cordoned":                 {cordoned, nil, true, false},
+		"to be evicted":            {corev1.Taint{Key: "a", Value: "b", Effect: corev1.TaintEffectNoExecute}, nil, true, false},
+		"not preferred":            {corev1.Taint{Key: "a", Effect: corev1.TaintEffectPreferNoSchedule}, nil, false, false},
+		"without contact":          {corev1.Taint{Key: "cluster.karmada.io/not-ready", Effect: corev1.TaintEffectNoSchedule}, nil, false, false},
+		"without contact for long": {corev1.Taint{Key: "cluster.karmada.io/unreachable", Effect: corev1.TaintEffectNoExecute}, nil, false, false},
+		"tolerated":                {cordoned, []sceneOption{tolerating(propagationv1alpha1.ClusterToleration{Key: cordoned.Key, Operator: corev1.TolerationOpExists})}, false, false},
 		"with another value": {
-			corev1.Taint{Key: "a", Value: "b", Effect: corev1.TaintEffectNoSchedule}, []sceneOption{tolerating(propagationv1alpha1.ClusterToleration{Key: "a", Value: "c"})}, true,
+			corev1.Taint{Key: "a", Value: "b", Effect: corev1.TaintEffectNoSchedule}, []sceneOption{tolerating(propagationv1alpha1.ClusterToleration{Key: "a", Value: "c"})}, true, false,
 		},
 		"named": {cordoned, []sceneOption{func(observed *Observed) {
 			observed.Spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member2"}}
-		}}, false},
-		"has the resource":                  {cordoned, []sceneOption{on("member2")}, false},
-		"is losing it":                      {cordoned, []sceneOption{on("member2", terminating(now))}, true},
-		"had it until the Work was deleted": {cordoned, []sceneOption{rowBefore(propagationv1alpha1.ReasonApplying, current)}, false},
-		"had it until it was withdrawn":     {cordoned, []sceneOption{rowBefore(propagationv1alpha1.ReasonRemoving, current)}, true},
-		"never had it":                      {cordoned, []sceneOption{rowBefore(propagationv1alpha1.ReasonApplying, "")}, true},
+		}}, false, false},
+		"has the resource":                  {cordoned, []sceneOption{on("member2")}, false, false},
+		"is losing it":                      {cordoned, []sceneOption{on("member2", terminating(now))}, true, false},
+		"had it until the Work was deleted": {cordoned, []sceneOption{rowBefore(propagationv1alpha1.ReasonApplying, current)}, false, false},
+		"had it until it was withdrawn":     {cordoned, []sceneOption{rowBefore(propagationv1alpha1.ReasonRemoving, current)}, true, false},
+		"lost it a moment ago":              {cordoned, nil, false, true},
+		"never had it":                      {cordoned, []sceneOption{rowBefore(propagationv1alpha1.ReasonApplying, "")}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			observed := scene(nil, tc.options...)
 			observed.Clusters = map[string]Cluster{"member1": readyCluster, "member2": readyCluster}
 			observed.Select([]string{"member2", "member1"}, func(cluster string) []corev1.Taint {
 				return map[string][]corev1.Taint{"member2": {tc.taint}}[cluster]
-			})
+			}, func(string) bool { return tc.lost })
 			want := []string{"member1", "member2"}
 			if tc.out {
 				want = want[:1]
@@ -110,5 +112,26 @@ func TestStatusOfClustersThatAreLeftOut(t *testing.T) {
 	none.LeftOut = observed.LeftOut
 	if said := statusOf(none, Outcome{}).Conditions[0]; said.Reason != propagationv1alpha1.ReasonNoClusterSelected || !strings.Contains(said.Message, "member2; remove the taint") {
 		t.Errorf("Ready if all are left out: %+v", said)
+	}
+}
+
+// The row of a cluster without a Work says what the cluster confirmed last, so that a taint
+// does not keep the Work from being written again.
+func TestRowRemembersWhatAClusterHas(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before sceneOption
+		want   string
+	}{
+		"deleted by somebody": {rowBefore(propagationv1alpha1.ReasonApplied, current), current},
+		"for the second time": {rowBefore(propagationv1alpha1.ReasonApplying, current), current},
+		"withdrawn before":    {rowBefore(propagationv1alpha1.ReasonRemoving, current), ""},
+		"left out before":     {rowBefore(propagationv1alpha1.ReasonClusterTainted, current), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			observed := scene([]string{"member2"}, tc.before)
+			if row := statusOf(observed, Outcome{}).Clusters[0]; row.Revision != tc.want {
+				t.Errorf("the row is %+v, want revision %q", row, tc.want)
+			}
+		})
 	}
 }

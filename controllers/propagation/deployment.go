@@ -26,7 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
@@ -37,44 +37,43 @@ import (
 // deploymentKind is the only kind whose status has conditions about a change.
 var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// deploymentOf returns what is known about a Deployment in addition to what its clusters
-// report. All objects that name it find the same, so that they do not overwrite each other's
-// status.
-func (r *Reconciler) deploymentOf(observed *decide.Observed, collected *reports) *decide.Deployment {
-	found := &decide.Deployment{Missing: r.missing(observed, collected), Failure: r.failedRollout(observed)}
+// deploymentOf returns what is known about a Deployment in addition to what Karmada
+// aggregates. All objects that name it find the same, because they look at the same: Works,
+// and each other's status as it is stored. Otherwise, they would overwrite what another one
+// has written, forever.
+func (r *Reconciler) deploymentOf(object cached.Object, observed *decide.Observed, collected *reports) *decide.Deployment {
+	found := &decide.Deployment{Missing: r.missing(object, observed, collected), Failure: r.failedRollout(observed)}
 	for i := range collected.items {
-		item := &collected.items[i]
-		work := collected.works[item.ClusterName]
+		work := collected.works[collected.items[i].ClusterName]
 		evidence, _ := decide.EvidenceOf(work)
 		wanted, _ := render.Replicas(work)
-		found.Clusters = append(found.Clusters, decide.DeploymentOnCluster{
-			Cluster: item.ClusterName, Wanted: wanted, Confirmed: evidence == decide.Confirmed, Healthy: item.Health == workv1alpha2.ResourceHealthy,
-		})
+		known := decide.DeploymentOnCluster{Cluster: collected.items[i].ClusterName, Wanted: wanted, Confirmed: evidence == decide.Confirmed}
+		// What a cluster has refused does not change what it runs.
+		if reported := work.Status.ManifestStatuses; len(reported) > 0 && reported[0].Status != nil {
+			known.Report, known.Healthy = reported[0].Status.Raw, reported[0].Health == workv1alpha1.ResourceHealthy
+		}
+		found.Clusters = append(found.Clusters, known)
 	}
 	return found
 }
 
-// missing returns the clusters that should have a resource, according to any object that
-// names it, and have no Work of it.
-func (r *Reconciler) missing(observed *decide.Observed, collected *reports) []string {
+// missing returns the clusters that have no Work of a resource, although an object that names
+// it says something else about them than that they do not get it.
+func (r *Reconciler) missing(object cached.Object, observed *decide.Observed, collected *reports) []string {
 	found := map[string]bool{}
-	consider := func(cluster string) {
-		if collected.works[cluster] == nil {
-			found[cluster] = true
-		}
-	}
-	for i := range observed.Targets {
-		consider(observed.Targets[i].Cluster)
-	}
-	for _, other := range r.othersNaming(observed) {
-		for i := range other.GetStatus().Clusters {
-			if row := &other.GetStatus().Clusters[i]; row.Reason != propagationv1alpha1.ReasonRemoving && row.Reason != propagationv1alpha1.ReasonClusterTainted {
-				consider(row.Name)
+	for _, naming := range append(r.othersNaming(observed), object) {
+		for i := range naming.GetStatus().Clusters {
+			row := &naming.GetStatus().Clusters[i]
+			if collected.works[row.Name] == nil && !slices.Contains(withoutResource, row.Reason) {
+				found[row.Name] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
 }
+
+// withoutResource are the reasons of clusters that do not get the resource, or lose it.
+var withoutResource = []string{propagationv1alpha1.ReasonRemoving, propagationv1alpha1.ReasonRemovalBlocked, propagationv1alpha1.ReasonClusterTainted}
 
 // othersNaming returns the other objects of the same kind that name the resource.
 func (r *Reconciler) othersNaming(observed *decide.Observed) []cached.Object {
@@ -100,11 +99,8 @@ func (r *Reconciler) settle(template, aggregated *unstructured.Unstructured, col
 		}
 	}
 	for i := range collected.items {
-		item := &collected.items[i]
-		cluster := &collected.deployment.Clusters[i]
-		cluster.Healthy = item.Health == workv1alpha2.ResourceHealthy
-		if item.Status != nil {
-			cluster.Report = item.Status.Raw
+		if item := &collected.items[i]; collected.cut[item.ClusterName] != nil && item.Status != nil {
+			collected.deployment.Clusters[i].Report = item.Status.Raw // the cache has a hash in its place
 		}
 	}
 	deadline := collected.deployment.Settle(before, after, r.Clock.Now())

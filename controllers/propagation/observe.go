@@ -164,12 +164,16 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 		_ = r.Client.Get(ctx, client.ObjectKey{Name: name}, cluster) // one that the cache does not show has none yet
 		return cluster.Spec.Taints
 	}
-	observed.Select(found, taintsOf)
+	reference, namespace := observed.Spec.Resource, observed.Owner.Namespace
+	lost := func(cluster string) bool {
+		return !r.ledger.Lost(render.WorkKey(cluster, reference.Kind, namespace, reference.Name)).IsZero()
+	}
+	observed.Select(found, taintsOf, lost)
 	if observed.Withdraws() {
 		if found, err = r.selectFresh(ctx, observed, matching); err != nil {
 			return nil, err
 		}
-		observed.Select(found, taintsOf)
+		observed.Select(found, taintsOf, lost)
 	}
 	return nil, nil //nolint:nilnil // nor is a valid one
 }
@@ -198,13 +202,11 @@ func (r *Reconciler) selectFresh(ctx context.Context, observed *decide.Observed,
 // before the Works of a previous process are changed: its cache may have been newer.
 func (r *Reconciler) succeeds(ctx context.Context, observed *decide.Observed, plan *decide.Plan) error {
 	remembered := r.memories.of(observed.Key())
-	if r.Kind == render.DependencyKind || remembered.succeeded == observed.Owner.UID || len(plan.Writes)+len(plan.Removals) == 0 {
+	if r.Kind == render.DependencyKind || remembered.succeeded == observed.Owner.UID || len(plan.Writes)+len(plan.Removals) == 0 || len(observed.Works) == 0 {
 		return nil
 	}
-	if len(observed.Works) > 0 {
-		if err := r.specIsNewest(ctx, observed); err != nil {
-			return err
-		}
+	if err := r.specIsNewest(ctx, observed); err != nil {
+		return err
 	}
 	remembered.succeeded = observed.Owner.UID
 	return nil

@@ -189,6 +189,7 @@ func (o objects) publish(ctx context.Context, object cached.Object, observed *de
 		if observed.Rollout != nil && !observed.Rollout.RecordFirst && !equality.Semantic.DeepEqual(object.GetStatus().Rollout, found.status.Rollout) {
 			o.r.tellRollout(written, observed.Rollout.Events)
 		}
+		object = written
 	}
 	return publication{hold: hold, early: o.r.reportOnTemplate(ctx, object, observed)}, nil
 }

@@ -136,7 +136,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object cached.Object, observ
 		return 0, err
 	}
 	if gvk == deploymentKind {
-		collected.deployment = r.deploymentOf(observed, collected)
+		collected.deployment = r.deploymentOf(object, observed, collected)
 	}
 	fingerprint, err := collected.fingerprint(r.Interpreter.Epoch(), resource.Version)
 	if err != nil {

@@ -37,7 +37,8 @@ end
 local function trouble()
   local lines, bad, lasting = {}, 0, false
   for _, row in ipairs(obj.status.clusters or {}) do
-    if row.applied ~= "True" or row.health ~= "Healthy" then
+    -- A selected cluster with a taint does not get the resource, and need not.
+    if row.reason ~= "ClusterTainted" and (row.applied ~= "True" or row.health ~= "Healthy") then
       bad = bad + 1
       if bad <= 5 then
         local line = row.name .. ": " .. row.reason

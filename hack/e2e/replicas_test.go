@@ -52,11 +52,11 @@ func TestReplicasAndRollout(t *testing.T) {
 			t.Errorf("%s: %d of %d replicas available, want %d", member, have.Status.AvailableReplicas, *have.Spec.Replicas, want)
 		}
 	}
-	ns.Eventually("the resource has the status of both", func(ctx context.Context) error {
+	ns.Eventually("the resource says that both have what it asks for", func(ctx context.Context) error {
 		if err := karmada.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
 			return err
 		}
-		if web.Status.AvailableReplicas != 7 || web.Status.ObservedGeneration != web.Generation {
+		if web.Status.AvailableReplicas != *web.Spec.Replicas || web.Status.ObservedGeneration != web.Generation {
 			return fmt.Errorf("status: %+v", web.Status)
 		}
 		return nil

@@ -201,8 +201,8 @@ func (w wish) isSettled(ctx context.Context) error {
 	return w.isAggregated(ctx)
 }
 
-// isAggregated returns an error unless the status of a Deployment counts the Pods of all
-// clusters.
+// isAggregated returns an error unless the status of a Deployment says that all clusters
+// have what it asks for.
 func (w wish) isAggregated(ctx context.Context) error {
 	web, is := w.resource().(*appsv1.Deployment)
 	if !is {
@@ -211,8 +211,8 @@ func (w wish) isAggregated(ctx context.Context) error {
 	if err := karmada.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
 		return err
 	}
-	if want := int32(len(w.spec.Clusters)); web.Status.AvailableReplicas != want || web.Status.ObservedGeneration != web.Generation {
-		return fmt.Errorf("the status of the Deployment is not about %d Pods: %+v", want, web.Status)
+	if want := *web.Spec.Replicas; web.Status.Replicas != want || web.Status.AvailableReplicas != want || web.Status.ObservedGeneration != web.Generation {
+		return fmt.Errorf("the status of the Deployment is not about %d Pods on each cluster: %+v", want, web.Status)
 	}
 	return nil
 }

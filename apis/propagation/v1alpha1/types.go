@@ -145,8 +145,9 @@ type PropagationSpec struct {
 
 	// clusterSelector selects member clusters by the labels of their Cluster
 	// objects, in addition to those in clusters. A cluster that starts to match
-	// gets the resource. A cluster that no longer matches is treated like one that
-	// is removed from the list. An empty selector selects every cluster.
+	// gets the resource, unless it has a taint that clusterTolerations does not
+	// tolerate. A cluster that no longer matches is treated like one that is removed
+	// from the list. An empty selector selects every cluster.
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])",message="must have one of the operators In, NotIn, Exists and DoesNotExist",fieldPath=".matchExpressions"
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && e.values.size() > 0 : !(e.operator in ['Exists', 'DoesNotExist'] && has(e.values) && e.values.size() > 0))",message="must have values with the operators In and NotIn, and no values with Exists and DoesNotExist",fieldPath=".matchExpressions"
 	// +optional

@@ -21,7 +21,7 @@ var inDecide = []Mutant{
 	{
 		Name:  "a taint withdraws what a cluster has",
 		Theme: "taints",
-		Edits: one("decide/selection.go", "Observed.Select", `if !stays[name] {`, `if !stays[name] || true {`),
+		Edits: one("decide/selection.go", "Observed.Select", `if !stays[name] && !lost(name) {`, `if !stays[name] || !lost(name) {`),
 	},
 	{
 		Name:  "what is about to be written again does not stay on a tainted cluster",
@@ -39,7 +39,7 @@ var inDecide = []Mutant{
 		Name:  "a process believes an older cache than that of its predecessor",
 		Theme: "successors",
 		Test:  "TestSuccessorWithAnOldObject",
-		Edits: one("propagation/observe.go", "Reconciler.succeeds", `if len(observed.Works) > 0 {`, `if len(observed.Works) > 0 && r.Live == nil {`),
+		Edits: one("propagation/observe.go", "Reconciler.succeeds", `len(observed.Works) == 0 {`, `len(observed.Works) == 0 || r.Live != nil {`),
 	},
 	{
 		Name:  "more attempts are asked for while Karmada has many others to make",
@@ -62,7 +62,7 @@ var inDecide = []Mutant{
 		Name:  "a Deployment without progress never fails",
 		Theme: "rollouts",
 		Test:  "TestDeploymentMissesItsDeadline",
-		Edits: one("decide/deployment.go", "progress.await", `return since.Add(allowed)`, "_ = since\nreturn time.Time{}"),
+		Edits: one("decide/deployment.go", "progress.await", `return last.LastUpdateTime.Add(allowed)`, `return time.Time{}`),
 	},
 	{
 		Name:  "a Deployment is complete although a cluster has no Work of it",

@@ -38,8 +38,9 @@ type PropagationSpecApplyConfiguration struct {
 	Clusters []TargetClusterApplyConfiguration `json:"clusters,omitempty"`
 	// clusterSelector selects member clusters by the labels of their Cluster
 	// objects, in addition to those in clusters. A cluster that starts to match
-	// gets the resource. A cluster that no longer matches is treated like one that
-	// is removed from the list. An empty selector selects every cluster.
+	// gets the resource, unless it has a taint that clusterTolerations does not
+	// tolerate. A cluster that no longer matches is treated like one that is removed
+	// from the list. An empty selector selects every cluster.
 	ClusterSelector *v1.LabelSelectorApplyConfiguration `json:"clusterSelector,omitempty"`
 	// clusterTolerations tolerates taints of Cluster objects. A cluster with a taint
 	// that has the effect NoSchedule or NoExecute, as set by karmadactl cordon and

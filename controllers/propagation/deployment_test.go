@@ -1,0 +1,69 @@
+/*
+Copyright The Karmada Direct Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package propagation
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
+	"github.com/karmada-direct/karmada-direct/controllers/cached"
+)
+
+// Whichever of the objects that name a Deployment looks, the same clusters are missing.
+// Otherwise, each would overwrite the status that the other has just written.
+func TestObjectsAgreeOnMissingClusters(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	first := b.propagation(t)
+	second := first.DeepCopy()
+	second.Name, second.UID, second.ResourceVersion = "other", "other", ""
+	if err := b.server.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	for object, reasons := range map[*propagationv1alpha1.DirectPropagation]map[string]string{
+		first: {
+			"member1": propagationv1alpha1.ReasonApplied, "member7": propagationv1alpha1.ReasonRemovalBlocked,
+			"member8": propagationv1alpha1.ReasonWaiting, "member9": propagationv1alpha1.ReasonClusterTainted,
+		},
+		second: {"member3": propagationv1alpha1.ReasonConflict, "member6": propagationv1alpha1.ReasonRemoving},
+	} {
+		object.Status.Clusters = nil
+		for cluster, reason := range reasons {
+			object.Status.Clusters = append(object.Status.Clusters, propagationv1alpha1.ClusterStatus{Name: cluster, Reason: reason})
+		}
+		if err := b.server.Status().Update(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, object := range []cached.Object{first, second} {
+		observed := b.begin(object)
+		observed.Resource.UID = types.UID("web")
+		collected, err := b.reports(observed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collected.works = map[string]*workv1alpha1.Work{"member1": {}}
+		if got := b.missing(object, observed, collected); !slices.Equal(got, []string{"member3", "member8"}) {
+			t.Errorf("%s: %v are missing, want member3 and member8", object.GetName(), got)
+		}
+	}
+}
