@@ -317,3 +317,25 @@ func (b *bench) hasContact(t *testing.T, name string, status metav1.ConditionSta
 		t.Fatal(err)
 	}
 }
+
+// Nothing is known about who requires a dependency while the cache shows fewer objects, or
+// earlier specs, than the API server has.
+func TestRequirersOfAnOldCache(t *testing.T) {
+	b := newBench(t, aShop()...)
+	object := b.propagation(t)
+	for name, tc := range map[string]struct {
+		known map[types.UID]int64
+		older bool
+	}{
+		"the newest":           {map[types.UID]int64{object.UID: object.Generation}, false},
+		"newer than the list":  {map[types.UID]int64{object.UID: object.Generation + 1}, false},
+		"an earlier spec":      {map[types.UID]int64{object.UID: object.Generation - 1}, true},
+		"an object is missing": {map[types.UID]int64{"another": 1}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := b.listIsNewest(t.Context(), "DirectPropagation", tc.known); saysLookAgain(err) != tc.older || !tc.older && err != nil {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}

@@ -107,6 +107,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object, err := r.owners().get(ctx, request.NamespacedName)
+	if saysLookAgain(err) {
+		return r.again(request.NamespacedName, err)
+	}
 	if err != nil {
 		return r.unfinished(request.NamespacedName, err)
 	}

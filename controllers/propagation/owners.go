@@ -23,6 +23,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -303,8 +304,15 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 		return nil
 	}
 	for kind := range kinds {
-		listed, err := r.keysOf(ctx, kind, r.requirements.ExpectOf)
+		generations := map[types.UID]int64{}
+		listed, err := r.keysOf(ctx, kind, func(kind string, object cached.Object) {
+			generations[object.GetUID()] = object.GetGeneration()
+			r.requirements.ExpectOf(kind, object)
+		})
 		if err != nil {
+			return err
+		}
+		if err := r.listIsNewest(ctx, kind, generations); err != nil {
 			return err
 		}
 		// An object that disappeared before it was expected has been forgotten already.
@@ -319,6 +327,23 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 		}
 	}
 	r.requirements.Listed.Store(true)
+	return nil
+}
+
+// listIsNewest returns an error that says to look again if the API server has other objects of
+// a kind, or other specs, than those that are known. A previous process may have known that an
+// object has dependencies, when the cache of this one does not show it yet.
+func (r *Reconciler) listIsNewest(ctx context.Context, kind string, generations map[types.UID]int64) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind(kind + "List"))
+	if err := r.Live.List(ctx, list); err != nil {
+		return fmt.Errorf("listing %ss: %w", kind, err)
+	}
+	for i := range list.Items {
+		if generation, known := generations[list.Items[i].UID]; !known || generation < list.Items[i].Generation {
+			return &lookAgainError{what: "listing " + kind + "s", err: errOlder}
+		}
+	}
 	return nil
 }
 

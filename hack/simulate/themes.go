@@ -61,7 +61,7 @@ var themes = []theme{
 	}},
 	{name: "races", operations: []operation{(*users).recreateStale, (*users).changeAndDelete, (*users).revert, (*users).dieAndRevert, (*users).loseDeletion, (*users).deleteWork, (*users).editOnMember, (*users).suspendDuringAttempt}},
 	{name: "successors", operations: []operation{
-		(*users).takeOverStale, (*users).takeOverStale, (*users).changeClusters, (*users).changeClusters, (*users).renameResource, (*users).preserve, (*users).selectClusters, (*users).relabel,
+		(*users).takeOverStale, (*users).takeOverStale, (*users).changeClusters, (*users).changeClusters, (*users).renameResource, (*users).preserve, (*users).selectClusters, (*users).relabel, (*users).share, (*users).mount,
 	}},
 	{name: "selectors", operations: []operation{(*users).selectClusters, (*users).selectClusters, (*users).relabel, (*users).mistake, (*users).correct, (*users).correct}},
 	{name: "taints", operations: []operation{
