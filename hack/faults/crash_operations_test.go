@@ -56,6 +56,9 @@ const (
 	withdraws
 	// keeps: a cluster keeps what it loses from now on.
 	keeps
+	// empties: somebody takes the manifest out of a Work. If the Work is deleted before the
+	// controller has put it back, Karmada does not know what to delete.
+	empties
 )
 
 // races reports whether the end of two operations, one immediately after the other, depends
@@ -64,11 +67,13 @@ const (
 func (o operation) races(next operation) bool {
 	switch next.does {
 	case holds:
-		return o.does == sends || o.does == feeds
+		return o.does == sends || o.does == feeds || o.does == empties
 	case feeds:
 		return o.does == holds
 	case keeps:
 		return o.does == withdraws
+	case empties:
+		return o.does == holds || o.does == withdraws
 	}
 	return false
 }
@@ -105,7 +110,7 @@ func operations() []operation {
 		tuned("select by labels", settings, func(spec *propagationv1alpha1.PropagationSpec) {
 			spec.Clusters, spec.ClusterSelector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{crashLabel: "here"}}
 		}),
-		one("delete", settings, func(w *wish) { w.spec = nil }),
+		one("delete", settings, func(w *wish) { w.spec = nil }).that(withdraws),
 		tuned("preserve", settings, preserves).that(keeps),
 		one("delete and preserve", settings.with(tunedSpec(preserves)), func(w *wish) { w.spec = nil }),
 		tuned("override on one cluster", settings, overrides).that(sends),
@@ -121,7 +126,7 @@ func operations() []operation {
 		tuned("act for an account without permission", settings, func(spec *propagationv1alpha1.PropagationSpec) { spec.ServiceAccountName = "nobody" }).that(holds),
 		one("delete the resource", settings, func(w *wish) { w.says = "" }).that(holds),
 		one("create the resource again", settings, func(w *wish) { w.by = recreates }).that(feeds),
-		one("edit a Work", settings, func(w *wish) { w.by = editsWork }).that(feeds),
+		one("edit a Work", settings, func(w *wish) { w.by = editsWork }).that(empties),
 		one("delete a Work", settings, func(w *wish) { w.by = deletesWork }).that(feeds),
 		tuned("set replicas on one cluster", web, setsReplicas).that(sends),
 		tuned("propagate dependencies", web, dependencies).that(sends),
