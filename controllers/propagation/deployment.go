@@ -64,12 +64,21 @@ func (r *Reconciler) missing(object cached.Object, observed *decide.Observed, co
 	for _, naming := range append(r.othersNaming(observed), object) {
 		for i := range naming.GetStatus().Clusters {
 			row := &naming.GetStatus().Clusters[i]
-			if collected.works[row.Name] == nil && !slices.Contains(withoutResource, row.Reason) {
+			if collected.works[row.Name] == nil && expectsResource(naming.GetSpec(), row) {
 				found[row.Name] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// expectsResource reports whether a cluster with a row should have the resource. A write that
+// fails may be a removal, if the spec does not name the cluster.
+func expectsResource(spec *propagationv1alpha1.PropagationSpec, row *propagationv1alpha1.ClusterStatus) bool {
+	if row.Reason == propagationv1alpha1.ReasonWriteFailed && spec.ClusterSelector == nil {
+		return slices.ContainsFunc(spec.Clusters, func(target propagationv1alpha1.TargetCluster) bool { return target.Name == row.Name })
+	}
+	return !slices.Contains(withoutResource, row.Reason)
 }
 
 // withoutResource are the reasons of clusters that do not get the resource, or lose it.

@@ -42,7 +42,8 @@ func TestObjectsAgreeOnMissingClusters(t *testing.T) {
 	for object, reasons := range map[*propagationv1alpha1.DirectPropagation]map[string]string{
 		first: {
 			"member1": propagationv1alpha1.ReasonApplied, "member7": propagationv1alpha1.ReasonRemovalBlocked,
-			"member8": propagationv1alpha1.ReasonWaiting, "member9": propagationv1alpha1.ReasonClusterTainted,
+			"member8": propagationv1alpha1.ReasonWaiting, "member9": propagationv1alpha1.ReasonClusterTainted, "member2": propagationv1alpha1.ReasonWriteFailed,
+			"member5": propagationv1alpha1.ReasonWriteFailed,
 		},
 		second: {"member3": propagationv1alpha1.ReasonConflict, "member6": propagationv1alpha1.ReasonRemoving},
 	} {
@@ -62,8 +63,8 @@ func TestObjectsAgreeOnMissingClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 		collected.works = map[string]*workv1alpha1.Work{"member1": {}}
-		if got := b.missing(object, observed, collected); !slices.Equal(got, []string{"member3", "member8"}) {
-			t.Errorf("%s: %v are missing, want member3 and member8", object.GetName(), got)
+		if got := b.missing(object, observed, collected); !slices.Equal(got, []string{"member2", "member3", "member8"}) {
+			t.Errorf("%s: %v are missing, want member2, which is named, member3 and member8", object.GetName(), got)
 		}
 	}
 }
