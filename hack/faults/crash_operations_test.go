@@ -56,6 +56,8 @@ const (
 	withdraws
 	// keeps: a cluster keeps what it loses from now on.
 	keeps
+	// drops: somebody deletes a Work. Whether its object stays is what the Work says then.
+	drops
 	// empties: somebody takes the manifest out of a Work. If the Work is deleted before the
 	// controller has put it back, Karmada does not know what to delete.
 	empties
@@ -67,11 +69,13 @@ const (
 func (o operation) races(next operation) bool {
 	switch next.does {
 	case holds:
-		return o.does == sends || o.does == feeds || o.does == empties
+		return o.does == sends || o.does == feeds || o.does == drops || o.does == empties
 	case feeds:
 		return o.does == holds
 	case keeps:
 		return o.does == withdraws
+	case drops:
+		return o.does == holds || o.does == keeps
 	case empties:
 		return o.does == holds || o.does == withdraws
 	}
@@ -127,7 +131,7 @@ func operations() []operation {
 		one("delete the resource", settings, func(w *wish) { w.says = "" }).that(holds),
 		one("create the resource again", settings, func(w *wish) { w.by = recreates }).that(feeds),
 		one("edit a Work", settings, func(w *wish) { w.by = editsWork }).that(empties),
-		one("delete a Work", settings, func(w *wish) { w.by = deletesWork }).that(feeds),
+		one("delete a Work", settings, func(w *wish) { w.by = deletesWork }).that(drops),
 		tuned("set replicas on one cluster", web, setsReplicas).that(sends),
 		tuned("propagate dependencies", web, dependencies).that(sends),
 		one("stop propagating dependencies", web.with(tunedSpec(dependencies)), tunes(func(spec *propagationv1alpha1.PropagationSpec) { spec.PropagateDeps = nil })),
