@@ -108,14 +108,15 @@ func (d *Deployment) Settle(before, after *appsv1.Deployment, now time.Time) (de
 	}
 	progress.observe()
 	behind := progress.behind()
-	if len(behind) > 0 {
-		progress.holdBack()
-	} else if d.isHealthy() {
+	switch {
+	case len(behind) == 0 && d.isHealthy(), progress.isAtRest():
 		// To kstatus, more replicas than the spec says are replicas still to be removed. The API
 		// server accepts no other count that is greater than that of all replicas.
 		status, replicas := &after.Status, ptr.Deref(after.Spec.Replicas, 1)
 		status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = replicas, replicas, replicas, replicas
 		status.UnavailableReplicas = 0
+	case len(behind) > 0:
+		progress.holdBack()
 	}
 	return progress.judge(behind)
 }
@@ -147,10 +148,11 @@ func isFailure(progressing *appsv1.DeploymentCondition) bool {
 }
 
 // holdBack keeps the counts from saying that the Deployment is complete, for tools that look at
-// nothing else: the sum of some clusters may be what the spec asks of one.
+// nothing else once the generation is observed: the sum of some clusters may be what the spec
+// asks of one.
 func (p *progress) holdBack() {
 	status, wanted := &p.after.Status, ptr.Deref(p.after.Spec.Replicas, 1)
-	if wanted > 0 && status.UpdatedReplicas >= wanted && status.Replicas <= status.UpdatedReplicas && status.AvailableReplicas >= status.UpdatedReplicas {
+	if wanted > 0 && status.ObservedGeneration >= p.after.Generation && status.UpdatedReplicas >= wanted && status.Replicas <= status.UpdatedReplicas && status.AvailableReplicas >= status.UpdatedReplicas {
 		status.UpdatedReplicas = wanted - 1
 	}
 }
@@ -158,6 +160,17 @@ func (p *progress) holdBack() {
 // isHealthy reports whether every cluster reports the Deployment as healthy.
 func (d *Deployment) isHealthy() bool {
 	return !slices.ContainsFunc(d.Clusters, func(cluster DeploymentOnCluster) bool { return !cluster.Healthy })
+}
+
+// isAtRest reports whether no cluster has begun with the current generation, or some have even
+// finished. Until all have reported it, counts that say that all is well mislead nobody, and
+// other ones would cost a write.
+func (p *progress) isAtRest() bool {
+	return p.after.Status.ObservedGeneration < p.after.Generation && len(p.Missing) == 0 && p.isHealthy() &&
+		!slices.ContainsFunc(p.Clusters, func(cluster DeploymentOnCluster) bool {
+			report := decoded[deploymentReport](cluster.Report)
+			return report.UpdatedReplicas < report.Replicas
+		})
 }
 
 // setAvailable sets the condition Available: whether every cluster has as many available
