@@ -108,21 +108,25 @@ func (d *Deployment) Settle(before, after *appsv1.Deployment, now time.Time) (de
 	}
 	progress.observe()
 	behind := progress.behind()
+	status, last := &after.Status, &before.Status
 	switch {
-	case len(behind) == 0 && d.isHealthy(), progress.isAtRest():
+	case len(behind) == 0 && d.isHealthy():
 		// To kstatus, more replicas than the spec says are replicas still to be removed. The API
 		// server accepts no other count that is greater than that of all replicas.
-		status, replicas := &after.Status, ptr.Deref(after.Spec.Replicas, 1)
+		replicas := ptr.Deref(after.Spec.Replicas, 1)
 		status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = replicas, replicas, replicas, replicas
 		status.UnavailableReplicas = 0
+	case progress.isAtRest():
+		status.Replicas, status.UpdatedReplicas, status.ReadyReplicas, status.AvailableReplicas = last.Replicas, last.UpdatedReplicas, last.ReadyReplicas, last.AvailableReplicas
+		status.UnavailableReplicas = last.UnavailableReplicas
 	case len(behind) > 0:
 		progress.holdBack()
 	}
 	return progress.judge(behind)
 }
 
-// observe corrects the observed generation. Karmada compares only clusters that have a Work
-// and a report, and never takes a generation back, but after a failed rollout it was that of
+// observe corrects the observed generation. Karmada compares only clusters that have a Work,
+// and never takes a generation back, but after a failed rollout it was that of
 // the spec without any report on it.
 func (p *progress) observe() {
 	status, last := &p.after.Status, conditionOf(&p.before.Status, appsv1.DeploymentProgressing)
@@ -152,8 +156,13 @@ func isFailure(progressing *appsv1.DeploymentCondition) bool {
 // asks of one.
 func (p *progress) holdBack() {
 	status, wanted := &p.after.Status, ptr.Deref(p.after.Spec.Replicas, 1)
-	if wanted > 0 && status.ObservedGeneration >= p.after.Generation && status.UpdatedReplicas >= wanted && status.Replicas <= status.UpdatedReplicas && status.AvailableReplicas >= status.UpdatedReplicas {
+	saysComplete := status.UpdatedReplicas >= wanted && status.Replicas <= status.UpdatedReplicas && status.AvailableReplicas >= status.UpdatedReplicas
+	switch {
+	case status.ObservedGeneration < p.after.Generation || !saysComplete:
+	case wanted > 0:
 		status.UpdatedReplicas = wanted - 1
+	case status.Replicas > 0:
+		status.UpdatedReplicas = status.Replicas - 1
 	}
 }
 
@@ -162,11 +171,12 @@ func (d *Deployment) isHealthy() bool {
 	return !slices.ContainsFunc(d.Clusters, func(cluster DeploymentOnCluster) bool { return !cluster.Healthy })
 }
 
-// isAtRest reports whether no cluster has begun with the current generation, or some have even
-// finished. Until all have reported it, counts that say that all is well mislead nobody, and
+// isAtRest reports whether the Deployment was complete, and no cluster is in the middle of the
+// current generation. Until all have reported it, the previous counts mislead nobody, and
 // other ones would cost a write.
 func (p *progress) isAtRest() bool {
-	return p.after.Status.ObservedGeneration < p.after.Generation && len(p.Missing) == 0 && p.isHealthy() &&
+	last := conditionOf(&p.before.Status, appsv1.DeploymentProgressing)
+	return last != nil && last.Reason == reasonComplete && p.after.Status.ObservedGeneration < p.after.Generation && len(p.Missing) == 0 && p.isHealthy() &&
 		!slices.ContainsFunc(p.Clusters, func(cluster DeploymentOnCluster) bool {
 			report := decoded[deploymentReport](cluster.Report)
 			return report.UpdatedReplicas < report.Replicas
@@ -297,10 +307,16 @@ func (p *progress) hasProgressed(last *appsv1.DeploymentCondition) bool {
 	return last == nil || last.Reason == reasonComplete ||
 		isFailure(last) || strings.HasPrefix(last.Message, unlimited) ||
 		before.ObservedGeneration != after.ObservedGeneration ||
-		after.UpdatedReplicas > before.UpdatedReplicas ||
-		after.Replicas-after.UpdatedReplicas < before.Replicas-before.UpdatedReplicas ||
+		!p.mayBeHeldBack(before) && (after.UpdatedReplicas > before.UpdatedReplicas || after.Replicas-after.UpdatedReplicas < before.Replicas-before.UpdatedReplicas) ||
 		after.ReadyReplicas > before.ReadyReplicas ||
 		after.AvailableReplicas > before.AvailableReplicas
+}
+
+// mayBeHeldBack reports whether a count of updated replicas may be one that holdBack has set.
+// It says nothing about progress then.
+func (p *progress) mayBeHeldBack(status *appsv1.DeploymentStatus) bool {
+	wanted := ptr.Deref(p.after.Spec.Replicas, 1)
+	return wanted == 0 || status.UpdatedReplicas == wanted-1
 }
 
 // refresh sets the condition Progressing, and when it was last updated.

@@ -161,10 +161,13 @@ func TestDeploymentIsUpdated(t *testing.T) {
 	d.reports("m2", 1, 2, 2, 2)
 	d.is(t, isAvailable, isComplete, 2, 1)
 	d.now, d.object.Generation = d.now.Add(time.Hour), 2
-	d.is(t, isAvailable, isComplete, 2, 1)
-	if updated := d.object.Status.UpdatedReplicas; updated != 2 {
-		t.Errorf("%d updated replicas before any report, which costs a write", updated)
+	before := d.object.Status.DeepCopy()
+	d.object.Spec.Replicas = ptr.To[int32](5)
+	d.settle()
+	if diff := cmp.Diff(before, &d.object.Status); diff != "" {
+		t.Errorf("the status is written before any cluster reports the change (-before +after):\n%s", diff)
 	}
+	d.object.Spec.Replicas = ptr.To[int32](2)
 	d.reports("m1", 2, 3, 1, 2)
 	d.is(t, isAvailable, isComplete, 5, 1)
 	d.reports("m2", 2, 3, 1, 2)
@@ -283,9 +286,9 @@ func TestDeploymentOfAFailedRollout(t *testing.T) {
 	d.now = d.now.Add(time.Hour)
 	// A retry goes on with the same generation, which no cluster has.
 	d.state.Failure = ""
-	d.is(t, isAvailable, "False ProgressDeadlineExceeded: the rollout has failed", 2, 1)
+	d.is(t, isAvailable, "False ProgressDeadlineExceeded: the rollout has failed", 4, 1)
 	d.now = d.now.Add(time.Hour)
-	d.is(t, isAvailable, "False ProgressDeadlineExceeded: the rollout has failed", 2, 1)
+	d.is(t, isAvailable, "False ProgressDeadlineExceeded: the rollout has failed", 4, 1)
 	if !d.next.IsZero() {
 		t.Errorf("judged again at %s, although no cluster has reported the generation", d.next)
 	}
@@ -336,4 +339,31 @@ func TestDeploymentWithAnotherAggregation(t *testing.T) {
 			t.Errorf("conditions (-before +after):\n%s", diff)
 		}
 	}
+}
+
+// While one cluster has no Pods yet, the failure of a Pod on another one is no progress.
+func TestFailureIsNoProgress(t *testing.T) {
+	d := newDeployed("m1", "m2")
+	d.reports("m1", 1, 2, 2, 2)
+	d.reports("m2", 1, 0, 0, 0)
+	d.settle()
+	began := d.next
+	for _, available := range []int32{1, 0} {
+		d.now = d.now.Add(time.Minute)
+		d.reports("m1", 1, 2, 2, available)
+		if d.settle(); !d.next.Equal(began) {
+			t.Errorf("the deadline moves from %s to %s when a Pod fails", began, d.next)
+		}
+	}
+}
+
+// A Deployment of no replicas, which only overrides give some clusters, is not complete to
+// kubectl either while another cluster lacks it.
+func TestDeploymentOfNoReplicas(t *testing.T) {
+	d := newDeployed("m1")
+	d.object.Spec.Replicas = ptr.To[int32](0)
+	d.reports("m1", 1, 2, 2, 2)
+	d.is(t, isAvailable, isComplete, 0, 1)
+	d.state.Missing = []string{"m2"}
+	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), waitsFor(unlimited+"1 of 2 clusters do not run the current generation: m2"), 2, 1)
 }

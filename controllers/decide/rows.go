@@ -49,15 +49,21 @@ func targetRow(observed *Observed, result *Outcome, target render.Target) propag
 	if work != nil && current.Revision == "" && render.OwnerOf(work).UID == observed.Owner.UID {
 		current.Revision = observed.confirmedOn(target.Cluster, work)
 	}
-	if work == nil && current.Revision == "" && !ReasonNamed(current.Reason).departing {
-		if before := observed.rowBefore(target.Cluster); before != nil && !ReasonNamed(before.Reason).departing {
-			current.Revision = before.Revision // the Work is about to be written again
-		}
+	if work == nil && current.Revision == "" && observed.isRestored(&current) {
+		current.Revision = observed.rowBefore(target.Cluster).Revision
 	}
 	if failure := result.Failures[target.Cluster]; failure != nil && current.Reason != propagationv1alpha1.ReasonWriteFailed {
 		current.Message = legible.ForRow(current.Message + "; the Work could not be written: " + failure.Error())
 	}
 	return observed.inRollout(current)
+}
+
+// isRestored reports whether the Work of a cluster is about to be written again, with the
+// resource that its row was about before.
+func (o *Observed) isRestored(current *propagationv1alpha1.ClusterStatus) bool {
+	before := o.rowBefore(current.Name)
+	return before != nil && !ReasonNamed(before.Reason).departing && ptr.Deref(o.Status.ObservedGeneration, 0) == o.Generation &&
+		(current.Reason == propagationv1alpha1.ReasonApplying || current.Reason == propagationv1alpha1.ReasonWriteFailed)
 }
 
 func rowOf(observed *Observed, result *Outcome, target render.Target, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {

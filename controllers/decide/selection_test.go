@@ -129,6 +129,7 @@ func TestRowRemembersWhatAClusterHas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			observed := scene([]string{"member2"}, tc.before)
+			observed.Status.ObservedGeneration = &observed.Generation
 			if row := statusOf(observed, Outcome{}).Clusters[0]; row.Revision != tc.want {
 				t.Errorf("the row is %+v, want revision %q", row, tc.want)
 			}

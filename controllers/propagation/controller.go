@@ -84,6 +84,7 @@ type Reconciler struct {
 	requirements *dependency.Requirements
 	reviews      *reviews
 	backlog      *backlog
+	stored       storedObjects
 	// writers limits the number of concurrent writes, over all reconciles.
 	writers chan struct{}
 	// othersWait reports whether requests of other namespaces wait for a worker; nil if

@@ -166,7 +166,8 @@ func (r *Reconciler) observeSelection(ctx context.Context, observed *decide.Obse
 	}
 	reference, namespace := observed.Spec.Resource, observed.Owner.Namespace
 	lost := func(cluster string) bool {
-		return !r.ledger.Lost(render.WorkKey(cluster, reference.Kind, namespace, reference.Name)).IsZero()
+		at := r.ledger.Lost(render.WorkKey(cluster, reference.Kind, namespace, reference.Name))
+		return !at.IsZero() && observed.Now.Sub(at) < cached.LedgerTTL
 	}
 	observed.Select(found, taintsOf, lost)
 	if observed.Withdraws() {

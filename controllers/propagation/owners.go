@@ -19,9 +19,11 @@ package propagation
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -303,16 +305,14 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 	if r.requirements.Listed.Load() {
 		return nil
 	}
+	r.stored.mu.Lock()
+	defer r.stored.mu.Unlock()
 	for kind := range kinds {
-		generations := map[types.UID]int64{}
-		listed, err := r.keysOf(ctx, kind, func(kind string, object cached.Object) {
-			generations[object.GetUID()] = object.GetGeneration()
-			r.requirements.ExpectOf(kind, object)
-		})
-		if err != nil {
+		if err := r.awaitStored(ctx, kind); err != nil {
 			return err
 		}
-		if err := r.listIsNewest(ctx, kind, generations); err != nil {
+		listed, err := r.keysOf(ctx, kind, r.requirements.ExpectOf)
+		if err != nil {
 			return err
 		}
 		// An object that disappeared before it was expected has been forgotten already.
@@ -330,21 +330,58 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 	return nil
 }
 
-// listIsNewest returns an error that says to look again if the API server has other objects of
-// a kind, or other specs, than those that are known. A previous process may have known that an
-// object has dependencies, when the cache of this one does not show it yet.
-func (r *Reconciler) listIsNewest(ctx context.Context, kind string, generations map[types.UID]int64) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind(kind + "List"))
-	if err := r.Live.List(ctx, list); err != nil {
-		return fmt.Errorf("listing %ss: %w", kind, err)
-	}
-	for i := range list.Items {
-		if generation, known := generations[list.Items[i].UID]; !known || generation < list.Items[i].Generation {
-			return &lookAgainError{what: "listing " + kind + "s", err: errOlder}
+// storedObjects are, by kind, the objects that the API server had when this process first
+// asked, and that the cache has not shown since. The zero value has asked for none.
+type storedObjects struct {
+	mu     sync.Mutex
+	byKind map[string]map[types.UID]metav1.PartialObjectMetadata
+}
+
+// awaitStored returns an error that says to look again if the cache shows less than what the
+// API server had when this process first asked. A previous process may have known that an
+// object has dependencies, when the cache of this one does not show it yet. What is created
+// meanwhile does not count, so that this ends however much that is.
+func (r *Reconciler) awaitStored(ctx context.Context, kind string) error {
+	awaited, asked := r.stored.byKind[kind]
+	if !asked {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(propagationv1alpha1.SchemeGroupVersion.WithKind(kind + "List"))
+		if err := r.Live.List(ctx, list); err != nil {
+			return fmt.Errorf("listing %ss: %w", kind, err)
 		}
+		awaited = make(map[types.UID]metav1.PartialObjectMetadata, len(list.Items))
+		for i := range list.Items {
+			awaited[list.Items[i].UID] = list.Items[i]
+		}
+		if r.stored.byKind == nil {
+			r.stored.byKind = map[string]map[types.UID]metav1.PartialObjectMetadata{}
+		}
+		r.stored.byKind[kind] = awaited
+	}
+	_, err := r.keysOf(ctx, kind, func(_ string, object cached.Object) {
+		if stored, waits := awaited[object.GetUID()]; waits && object.GetGeneration() >= stored.Generation {
+			delete(awaited, object.GetUID())
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for uid := range awaited {
+		stored := awaited[uid]
+		if r.isGone(ctx, kind, &stored) {
+			delete(awaited, uid)
+			continue
+		}
+		return &lookAgainError{what: "looking for " + kind + " " + client.ObjectKeyFromObject(&stored).String(), err: errOlder}
 	}
 	return nil
+}
+
+// isGone reports whether the API server certainly does not have an object anymore.
+func (r *Reconciler) isGone(ctx context.Context, kind string, object client.Object) bool {
+	now := r.newOf(kind)
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), now)
+	return apierrors.IsNotFound(err) || err == nil && now.GetUID() != object.GetUID()
 }
 
 // keysOf lists the objects of a kind and visits each.
