@@ -55,6 +55,33 @@ type Ledger struct {
 	// losses are Works of this kind that somebody else has deleted, with the time of
 	// the deletion.
 	losses map[types.NamespacedName]time.Time
+	ends   ends
+}
+
+// ends are the resourceVersions at which Works vanished from the cache. An answer about one may
+// arrive after that, and others than its owner may have read it. They are kept for LedgerTTL to
+// twice that time, in two maps, so that dropping them costs nothing.
+type ends struct {
+	recent, older map[types.UID]string
+	since         time.Time
+}
+
+// add records an end.
+func (e *ends) add(work client.Object, now time.Time) {
+	if e.recent == nil || now.Sub(e.since) > LedgerTTL {
+		e.recent, e.older, e.since = map[types.UID]string{}, e.recent, now
+	}
+	e.recent[work.GetUID()] = work.GetResourceVersion()
+}
+
+// precededBy reports whether a Work was written before its end.
+func (e *ends) precededBy(work client.Object) bool {
+	version, ended := e.recent[work.GetUID()]
+	if !ended {
+		version, ended = e.older[work.GetUID()]
+	}
+	order, err := resourceversion.CompareResourceVersion(work.GetResourceVersion(), version)
+	return ended && err == nil && order < 0
 }
 
 type ledgerEntry struct {
@@ -110,7 +137,7 @@ func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1al
 	for key, entry := range l.works[owner] {
 		isOld := l.clock.Since(entry.at) > LedgerTTL
 		isDoubtful := isOld && works[key] == nil && !isLabeled(entry.work)
-		if isOld && !isDoubtful || caughtUp(works[key], entry.work) {
+		if isOld && !isDoubtful || caughtUp(works[key], entry.work) || l.ends.precededBy(entry.work) {
 			l.remove(owner, key)
 			continue
 		}
@@ -178,6 +205,14 @@ func (l *Ledger) remove(owner types.UID, key types.NamespacedName) {
 	if delete(l.works[owner], key); len(l.works[owner]) == 0 {
 		delete(l.works, owner)
 	}
+}
+
+// Ended records at which version a Work has vanished from the cache, whoever it belongs to.
+// What any owner has recorded of it before is no longer valid.
+func (l *Ledger) Ended(work client.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ends.add(work, l.clock.Now())
 }
 
 // Gone records that a Work has vanished from the cache: what was written to it, for

@@ -175,6 +175,39 @@ func TestGoneConcernsAllOwners(t *testing.T) {
 	}
 }
 
+// What is read or written before a Work vanishes does not count after that, also if the
+// answer arrives later, or another owner has asked.
+func TestAnswerAfterTheEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		written *workv1alpha1.Work
+		later   time.Duration
+		counts  bool
+	}{
+		"written before the end":          {versioned("a", "10"), 0, false},
+		"written before, answered late":   {deletion("10"), LedgerTTL + time.Second, false},
+		"another Work with the same name": {versioned("b", "10"), 0, true},
+		"written since it lost its label": {versioned("a", "13"), 0, true},
+		"after the end is forgotten":      {versioned("a", "10"), 2*LedgerTTL + 5*time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			passive := clocktesting.NewFakePassiveClock(now)
+			ledger := NewLedger(passive)
+			ledger.Ended(versioned("a", "12"))
+			for at := time.Duration(0); at <= tc.later; at += time.Second {
+				passive.SetTime(now.Add(at))
+				ledger.Ended(versioned("c", "13"))
+			}
+			if err := ledger.Wrote("another owner", tc.written); err != nil {
+				t.Fatal(err)
+			}
+			works := map[types.NamespacedName]*workv1alpha1.Work{}
+			if ledger.Amend("another owner", works); (len(works) > 0) != tc.counts || ledger.Pending("another owner") != tc.counts {
+				t.Errorf("it counts: %v, want %t", works, tc.counts)
+			}
+		})
+	}
+}
+
 func TestLedgerOfObjects(t *testing.T) {
 	at := func(version string) Object {
 		object := &propagationv1alpha1.DirectPropagation{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "ours"}}

@@ -152,6 +152,22 @@ func beganAt(work *workv1alpha1.Work, dispatching *metav1.Condition) time.Time {
 	return began
 }
 
+// mayRunOn reports whether the result of an attempt that began before contact was lost may
+// come after contact was regained, when it looks like that of an attempt since. A Work that was
+// written without contact has no such attempt.
+func mayRunOn(observed *Observed, target render.Target, work *workv1alpha1.Work) bool {
+	cluster := observed.Clusters[target.Cluster]
+	proof, _ := EvidenceOf(work)
+	if target.Suspend || proof == Confirmed || !contactRegained(cluster, work) || !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkDispatching) {
+		return false
+	}
+	written := work.CreationTimestamp.Time
+	if reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset); reset != nil {
+		written = reset.LastTransitionTime.Time
+	}
+	return cluster.LostAt.IsZero() || !written.After(cluster.LostAt)
+}
+
 // attemptingSince is what to note on a Work that has a target about an attempt that may be
 // in progress: an attempt that has begun goes on when the Work is suspended, and its result
 // comes before Dispatching is False.

@@ -109,6 +109,9 @@ type Cluster struct {
 	Ready       bool
 	// ReadySince is when Ready last changed, RFC 3339.
 	ReadySince string
+	// LostAt is when contact was lost before Ready last became true; the zero time if that
+	// is not known.
+	LostAt time.Time
 	// Message is what Karmada reports about the cluster if it is not Ready.
 	Message string
 	// API is whether the cluster serves the kind of the resource.

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -134,5 +135,37 @@ func TestRecreationIsResetWhenSuspended(t *testing.T) {
 	plan := NewPlan(scene(one, suspended, on("member1", isRecreated)))
 	if len(plan.Writes) != 1 || plan.Writes[0].String() != "reset and update member1 (TermsDiffer)" {
 		t.Errorf("the plan is to %v", plan.Steps())
+	}
+}
+
+// The result of an attempt that began before contact was lost may come after contact was
+// regained. It proves nothing, so what it is written to is taken away first.
+func TestAttemptBeforeContactWasLost(t *testing.T) {
+	back := regained
+	back.LostAt = now.Add(-2 * time.Hour)
+	attempts := conditions(dispatched)
+	writtenAt := func(at time.Time) func(*workv1alpha1.Work) {
+		return func(work *workv1alpha1.Work) { work.CreationTimestamp = metav1.NewTime(at) }
+	}
+	before, during := writtenAt(back.LostAt), writtenAt(back.LostAt.Add(time.Second))
+	for name, tc := range map[string]struct {
+		observed *Observed
+		want     []string
+	}{
+		"it may run":                        {scene(one, cluster("member1", back), on("member1", attempts, before)), []string{"reset and nudge member1"}},
+		"it may run, the loss is unknown":   {scene(one, cluster("member1", regained), on("member1", attempts, during)), []string{"reset and nudge member1"}},
+		"written without contact":           {scene(one, cluster("member1", back), on("member1", attempts, during)), []string{"nudge member1"}},
+		"changed without contact":           {scene(one, cluster("member1", back), on("member1", conditions(resetAt(back.LostAt.Add(time.Second)), dispatched), before)), []string{"nudge member1"}},
+		"not attempted yet":                 {scene(one, cluster("member1", back), on("member1", before)), []string{"nudge member1"}},
+		"confirmed before":                  {scene(one, cluster("member1", back), on("member1", isConfirmed, before)), nil},
+		"other terms":                       {scene(one, preserving, cluster("member1", back), on("member1", attempts, before)), []string{"reset and update member1"}},
+		"other terms, of what nobody reads": {scene(one, preserving, problem(Problem{Reason: "ResourceReadFailed"}), cluster("member1", back), on("member1", attempts, before)), []string{"reset and set the terms on member1"}},
+		"to be suspended":                   {scene(one, suspended, cluster("member1", back), on("member1", attempts, before)), []string{"update member1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -130,6 +130,7 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	default:
 		prove(observed, &write, proof)
 	}
+	write.Reset = write.Reset || write.isNeeded() && mayRunOn(observed, target, work)
 	return write, write.isNeeded()
 }
 
@@ -171,6 +172,7 @@ func planKept(observed *Observed, plan *Plan, target render.Target, work *workv1
 		prove(observed, &write, proof)
 	}
 	if write.isNeeded() {
+		write.Reset = write.Reset || mayRunOn(observed, target, work)
 		plan.write(observed, write)
 	}
 	planWaits(observed, plan, target, work)

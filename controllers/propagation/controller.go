@@ -91,6 +91,7 @@ type Reconciler struct {
 	// there is no queue.
 	othersWait func(namespace string) bool
 	ledger     *cached.Ledger
+	contacts   cached.Contacts
 	// memories holds what is remembered about each object.
 	memories  memories
 	leftovers leftovers

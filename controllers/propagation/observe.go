@@ -315,7 +315,9 @@ func (r *Reconciler) observeClusters(ctx context.Context, observed *decide.Obser
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading Cluster %s: %w", name, err)
 		}
-		observed.Clusters[name] = decide.StateOf(cluster, err == nil, gvk)
+		state := decide.StateOf(cluster, err == nil, gvk)
+		state.LostAt = r.contacts.LostAt(cluster)
+		observed.Clusters[name] = state
 		return nil
 	}
 	for i := range observed.Spec.Clusters {

@@ -140,6 +140,9 @@ func completeness(cluster *clusterv1alpha1.Cluster) *metav1.Condition {
 
 // onCluster wakes the objects that name a cluster, or may select it.
 func (r *Reconciler) onCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	if seen, ok := cluster.(*clusterv1alpha1.Cluster); ok {
+		r.contacts.Saw(seen)
+	}
 	requests := r.owners().with(ctx, cached.ClusterKey(cluster.GetName()))
 	requests = append(requests, r.owners().with(ctx, cached.SelectsKey)...)
 	// Works that must still be removed from the cluster may belong to objects that
@@ -222,6 +225,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 			wake(updated.ObjectNew, queue, priorityReport)
 		},
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue queue) {
+			r.ledger.Ended(deleted.Object)
 			owner := render.OwnerOf(deleted.Object)
 			if owner.Kind == r.Kind || owner.Kind == "" {
 				vanished := vanishedUID(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})

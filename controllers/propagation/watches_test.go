@@ -136,8 +136,8 @@ func versioned(uid, version string) *workv1alpha1.Work {
 }
 
 // TestGoneWorkConcernsItsOwner: a Work that is gone concerns only the kind of its
-// owner. Another kind that wants a Work of the same name is woken, but does not
-// count the Work as lost.
+// owner. Another kind that wants a Work of the same name is woken, and forgets what it
+// has read of the Work, but does not count it as lost.
 func TestGoneWorkConcernsItsOwner(t *testing.T) {
 	passive := clocktesting.NewFakePassiveClock(now)
 	work := versioned("a", "10")
@@ -149,7 +149,13 @@ func TestGoneWorkConcernsItsOwner(t *testing.T) {
 		queue := priorityqueue.New[reconcile.Request]("test")
 		r := &Reconciler{Kind: kind, ledger: cached.NewLedger(passive), requirements: dependency.NewRequirements(), backlog: &backlog{}}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
+		if err := r.ledger.Wrote("reader", versioned("a", "9")); err != nil {
+			t.Fatal(err)
+		}
 		r.onWork().Delete(t.Context(), event.DeleteEvent{Object: work}, queue)
+		if r.ledger.Amend("reader", map[types.NamespacedName]*workv1alpha1.Work{}); r.ledger.Pending("reader") {
+			t.Errorf("%s: what another owner has read of the Work still counts", kind)
+		}
 		if lost := !r.ledger.Lost(key).IsZero(); lost != wantLost {
 			t.Errorf("%s: lost %t, want %t", kind, lost, wantLost)
 		}

@@ -213,10 +213,21 @@ func (t *truth) workLeaves(write apiserver.Write, held *holding) {
 	t.checkNamespace(held)
 	t.checkReplaced(held)
 	owner := ownerOf(held.work)
-	if t.wanted[held.where][owner] && t.isSettled(held.where) && !t.isRenewedLate(held) && (owner != theDependencies || t.left[held.where.member] < t.calm) {
+	if t.isWanted(held.where, owner) && t.isSettled(held.where) && !t.isRenewedLate(held) {
 		t.violated("Work deleted", "the controller has deleted Work %s of %s, who has wanted it all the time", nameOf(held.work), owner)
 	}
 	t.checkPreserved(held, owner, preserve)
+}
+
+// isWanted reports whether an owner wants something on a cluster, and has no reason not to
+// have it there: what follows an object goes only where the object goes.
+func (t *truth) isWanted(where place, owner string) bool {
+	if owner != theDependencies || !t.wanted[where][owner] {
+		return t.wanted[where][owner]
+	}
+	return t.left[where.member] < t.calm && slices.ContainsFunc(slices.Collect(maps.Values(t.desired.objects)), func(object cached.Object) bool {
+		return t.w.isTarget(object, where.member) && slices.Contains(t.desired.followers(object), where.key) && !t.w.isLeftOut(object, where.member)
+	})
 }
 
 // checkPreserved checks that what a Work has brought stays if its owner asked for that, and
