@@ -90,7 +90,7 @@ func planRemoval(observed *Observed, plan *Plan, key types.NamespacedName) {
 		return
 	}
 	preserve := observed.Keeps(work)
-	if wait := settles(observed, cluster, work); wait > 0 && !preserve {
+	if wait := observed.settles(cluster, work); wait > 0 && !preserve {
 		plan.wait(wait)
 		return
 	}
@@ -194,36 +194,41 @@ func planIgnored(observed *Observed, plan *Plan, cluster string, work *workv1alp
 	}
 }
 
+// MustSettle reports whether a Work must not be deleted yet, unless its object stays.
+func (o *Observed) MustSettle(cluster string, work *workv1alpha1.Work) bool {
+	return !ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) && o.settles(cluster, work) > 0
+}
+
 // settles returns how long the deletion of a Work must wait; 0 if it need not.
 // Karmada looks for the object in its cache of the member, and releases the Work if
 // it finds nothing. If the Work were deleted too soon after the object was created,
 // the object would stay forever. A collected status proves that the cache has seen
 // the object. Karmada may have created it when the Work was created, when it set
 // Applied, before a reset removed that, and since a nudge on contact.
-func settles(observed *Observed, cluster string, work *workv1alpha1.Work) time.Duration {
-	state := observed.Clusters[cluster]
+func (o *Observed) settles(cluster string, work *workv1alpha1.Work) time.Duration {
+	state := o.Clusters[cluster]
 	if !state.Exists || state.Terminating || !state.Ready || len(work.Status.ManifestStatuses) > 0 {
 		return 0
 	}
 	proof, applied := EvidenceOf(work)
-	wait, limit := resetSettles(observed.Now, work), settleTime
+	wait, limit := resetSettles(o.Now, work), settleTime
 	if proof == pending {
 		if ptr.Deref(work.Spec.SuspendDispatching, false) {
 			return wait
 		}
-		wait = max(wait, remaining(observed.Now, attemptsOf(work).at, settleTime))
+		wait = max(wait, remaining(o.Now, attemptsOf(work).at, settleTime))
 	}
 	if applied != nil && applied.Status == metav1.ConditionTrue {
 		limit = sightTime
-		if row := observed.rowBefore(cluster); row != nil {
+		if row := o.rowBefore(cluster); row != nil {
 			// By the controller's own clock, whatever the member's clock says.
-			wait = max(wait, remaining(observed.Now, row.LastTransitionTime.Time, limit))
+			wait = max(wait, remaining(o.Now, row.LastTransitionTime.Time, limit))
 		}
 	}
 	if applied != nil {
-		wait = max(wait, remaining(observed.Now, applied.LastTransitionTime.Time, limit))
+		wait = max(wait, remaining(o.Now, applied.LastTransitionTime.Time, limit))
 	}
-	return max(wait, remaining(observed.Now, work.CreationTimestamp.Time, limit))
+	return max(wait, remaining(o.Now, work.CreationTimestamp.Time, limit))
 }
 
 // resetSettles is the same after a reset has removed what said that the cluster had

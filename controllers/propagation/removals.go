@@ -72,7 +72,7 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 	if err := r.ledger.Deleted(observed.Owner.UID, work); err != nil {
 		return err
 	}
-	if err := r.deleteOurs(ctx, work, removal.Why); err != nil {
+	if err := r.deleteOurs(ctx, observed, removal.Cluster, work, removal.Why); err != nil {
 		r.ledger.NotDeleted(observed.Owner.UID, work, mayHaveSucceeded(err))
 		return r.unlessGone(err, "deleting Work %s/%s", work.Namespace, work.Name)
 	}
@@ -84,8 +84,8 @@ func (r *Reconciler) remove(ctx context.Context, observed *decide.Observed, remo
 // because the binding of a policy can take over a Work without changing its UID. If
 // the cache is stale, the API server would reject the deletion again and again.
 // After a conflict, the Work is therefore read, and deleted if its UID, its owner
-// and what its deletion preserves are unchanged.
-func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work, why decide.Why) error {
+// and what its deletion preserves are unchanged, and Karmada has not just applied it.
+func (r *Reconciler) deleteOurs(ctx context.Context, observed *decide.Observed, cluster string, work *workv1alpha1.Work, why decide.Why) error {
 	conflict := r.Client.Delete(ctx, work, client.Preconditions{UID: &work.UID, ResourceVersion: &work.ResourceVersion})
 	if !apierrors.IsConflict(conflict) || render.HoldsNamespace(work) || why == decide.Replaced {
 		// Whether Karmada synchronizes the Namespace, and whether the cluster refuses
@@ -97,7 +97,7 @@ func (r *Reconciler) deleteOurs(ctx context.Context, work *workv1alpha1.Work, wh
 		return err //nolint:wrapcheck // the caller says what was deleted
 	}
 	if current.UID != work.UID || decide.TakenOver(current) != "" || render.OwnerOf(current) != render.OwnerOf(work) ||
-		ptr.Deref(current.Spec.PreserveResourcesOnDeletion, false) != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) {
+		ptr.Deref(current.Spec.PreserveResourcesOnDeletion, false) != ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) || observed.MustSettle(cluster, current) {
 		return conflict //nolint:wrapcheck // the caller says what was deleted
 	}
 	return r.Client.Delete(ctx, current, client.Preconditions{UID: &current.UID, ResourceVersion: &current.ResourceVersion}) //nolint:wrapcheck // the caller says what was deleted

@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -175,6 +176,41 @@ func TestReasonOfADeletionIsGone(t *testing.T) {
 			}
 			if got := b.workOn(t, "member1").DeletionTimestamp != nil; got != deleted {
 				t.Errorf("deleted: %t, want %t", got, deleted)
+			}
+		})
+	}
+}
+
+// A Work that Karmada has just applied, which the cache does not show yet, is deleted only once
+// Karmada is known to see what it has created.
+func TestDeletionOfWhatWasJustApplied(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ago  time.Duration
+		want int
+	}{
+		"just now": {0, 1}, "long ago": {time.Hour, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, aShop()...)
+			b.settle(t)
+			work, attempts := b.workOn(t, "member1"), 0
+			b.refuse = func(write string) error {
+				if attempts++; !strings.HasPrefix(write, "delete Work") || attempts > 1 {
+					return nil
+				}
+				changed := b.workOn(t, "member1")
+				at := metav1.NewTime(now.Add(-tc.ago))
+				for _, condition := range []string{workv1alpha1.WorkDispatching, workv1alpha1.WorkApplied} {
+					changed.Status.Conditions = append(changed.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: at})
+				}
+				if err := b.server.Status().Update(t.Context(), changed); err != nil {
+					t.Fatal(err)
+				}
+				return apierrors.NewConflict(workv1alpha1.Resource("works"), "web", errors.New("changed"))
+			}
+			err := b.remove(t.Context(), observedOn("member1"), &decide.Removal{Work: work, Cluster: "member1", Why: decide.ClusterNotNamed})
+			if attempts != tc.want || saysLookAgain(err) != (tc.want == 1) {
+				t.Errorf("%d attempts, error %v", attempts, err)
 			}
 		})
 	}

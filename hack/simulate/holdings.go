@@ -47,6 +47,8 @@ type holding struct {
 	edited bool
 	// leaving: it is being deleted, and may take the object along.
 	leaving bool
+	// late: Karmada had no contact with the cluster when its deletion began.
+	late bool
 }
 
 // isOurs reports whether a Work has the marks of an owner and none of a policy or of
@@ -207,6 +209,8 @@ func (t *truth) learn(held *holding) {
 func (t *truth) workLeaves(write apiserver.Write, held *holding) {
 	preserve := ptr.Deref(held.work.Spec.PreserveResourcesOnDeletion, false)
 	held.leaving = !preserve || held.edited
+	_, ready := t.ready[held.where.member]
+	held.late = !ready
 	if !isController(write.Client) || held.edited || !isOurs(held.work) {
 		return
 	}

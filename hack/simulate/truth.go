@@ -403,6 +403,10 @@ func (t *truth) record(where place, content string) {
 		// Karmada has re-created what somebody had deleted there, although its Work goes.
 		t.kept[where] = true
 	}
+	if len(ran) == 0 && held != nil && held.late {
+		// Karmada has brought what it has not seen going, and may not see that it is there.
+		t.kept[where] = true
+	}
 }
 
 // manifestOf is what a Work holds; nil if that cannot be read.
