@@ -171,12 +171,13 @@ func (d *Deployment) isHealthy() bool {
 	return !slices.ContainsFunc(d.Clusters, func(cluster DeploymentOnCluster) bool { return !cluster.Healthy })
 }
 
-// isAtRest reports whether the Deployment was complete, and no cluster is in the middle of the
+// isAtRest reports whether the Deployment was complete and well, and no cluster is in the middle of the
 // current generation. Until all have reported it, the previous counts mislead nobody, and
 // other ones would cost a write.
 func (p *progress) isAtRest() bool {
-	last := conditionOf(&p.before.Status, appsv1.DeploymentProgressing)
-	return last != nil && last.Reason == reasonComplete && p.after.Status.ObservedGeneration < p.after.Generation && len(p.Missing) == 0 && p.isHealthy() &&
+	last, status := conditionOf(&p.before.Status, appsv1.DeploymentProgressing), &p.before.Status
+	wasWell := status.AvailableReplicas >= status.Replicas && status.UnavailableReplicas == 0
+	return wasWell && last != nil && last.Reason == reasonComplete && p.after.Status.ObservedGeneration < p.after.Generation && len(p.Missing) == 0 && p.isHealthy() &&
 		!slices.ContainsFunc(p.Clusters, func(cluster DeploymentOnCluster) bool {
 			report := decoded[deploymentReport](cluster.Report)
 			return report.UpdatedReplicas < report.Replicas

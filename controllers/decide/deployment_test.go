@@ -367,3 +367,18 @@ func TestDeploymentOfNoReplicas(t *testing.T) {
 	d.state.Missing = []string{"m2"}
 	d.is(t, lacks("1 of 2 clusters do not have minimum availability: m2"), waitsFor(unlimited+"1 of 2 clusters do not run the current generation: m2"), 2, 1)
 }
+
+// Replicas that fail and recover between two generations count as what they are.
+func TestRecoveryBeforeAChange(t *testing.T) {
+	d := newDeployed("m1")
+	d.reports("m1", 1, 2, 2, 2)
+	d.settle()
+	d.reports("m1", 1, 2, 2, 0)
+	d.settle()
+	d.object.Generation = 2
+	d.reports("m1", 1, 2, 2, 2)
+	d.settle()
+	if status := &d.object.Status; status.AvailableReplicas != 2 || status.UnavailableReplicas != 0 {
+		t.Errorf("the status is %+v, want 2 available replicas", status)
+	}
+}

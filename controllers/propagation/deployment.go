@@ -25,6 +25,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
@@ -72,6 +73,29 @@ func (r *Reconciler) missing(object cached.Object, observed *decide.Observed, co
 	return slices.Sorted(maps.Keys(found))
 }
 
+// departures returns a function that reports whether a Work is to be removed, but has to wait,
+// or cannot be deleted: its owner names another resource or is gone, or its stored status says
+// so, which is the same for all objects.
+func (r *Reconciler) departures(object cached.Object, observed *decide.Observed) func(work *workv1alpha1.Work) bool {
+	type place struct {
+		owner   types.UID
+		cluster string
+	}
+	names, departing := map[types.UID]bool{}, map[place]bool{}
+	for _, naming := range append(r.allNaming(observed), object) {
+		names[naming.GetUID()] = true
+		for i := range naming.GetStatus().Clusters {
+			if row := &naming.GetStatus().Clusters[i]; !expectsResource(naming.GetSpec(), row) {
+				departing[place{naming.GetUID(), row.Name}] = true
+			}
+		}
+	}
+	return func(work *workv1alpha1.Work) bool {
+		owner := render.OwnerOf(work)
+		return owner.Kind == r.Kind && (!names[owner.UID] || departing[place{owner.UID, render.ClusterOf(work.Namespace)}])
+	}
+}
+
 // expectsResource reports whether a cluster with a row should have the resource. A write that
 // fails may be a removal, if the spec does not name the cluster.
 func expectsResource(spec *propagationv1alpha1.PropagationSpec, row *propagationv1alpha1.ClusterStatus) bool {
@@ -84,14 +108,19 @@ func expectsResource(spec *propagationv1alpha1.PropagationSpec, row *propagation
 // withoutResource are the reasons of clusters that do not get the resource, or lose it.
 var withoutResource = []string{propagationv1alpha1.ReasonRemoving, propagationv1alpha1.ReasonRemovalBlocked, propagationv1alpha1.ReasonClusterTainted}
 
-// othersNaming returns the other objects of the same kind that name the resource.
+// othersNaming returns the other objects of the same kind that name the resource, and stay.
 func (r *Reconciler) othersNaming(observed *decide.Observed) []cached.Object {
+	return slices.DeleteFunc(r.allNaming(observed), func(object cached.Object) bool { return object.GetDeletionTimestamp() != nil })
+}
+
+// allNaming returns the other objects of the same kind that name the resource.
+func (r *Reconciler) allNaming(observed *decide.Observed) []cached.Object {
 	reference := observed.Spec.Resource
 	named, _ := r.objects(cached.ResourceKey(render.GroupOf(reference.APIVersion), observed.Owner.Namespace, reference.Name)) // cannot fail for an existing index
 	var others []cached.Object
 	for _, other := range named {
 		object, ok := other.(cached.Object)
-		if ok && object.GetUID() != observed.Owner.UID && object.GetSpec().Resource.Kind == reference.Kind && object.GetDeletionTimestamp() == nil {
+		if ok && object.GetUID() != observed.Owner.UID && object.GetSpec().Resource.Kind == reference.Kind {
 			others = append(others, object)
 		}
 	}

@@ -20,12 +20,16 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
+	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
 // Whichever of the objects that name a Deployment looks, the same clusters are missing.
@@ -58,7 +62,7 @@ func TestObjectsAgreeOnMissingClusters(t *testing.T) {
 	for _, object := range []cached.Object{first, second} {
 		observed := b.begin(object)
 		observed.Resource.UID = types.UID("web")
-		collected, err := b.reports(observed)
+		collected, err := b.reports(object, observed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,5 +70,47 @@ func TestObjectsAgreeOnMissingClusters(t *testing.T) {
 		if got := b.missing(object, observed, collected); !slices.Equal(got, []string{"member2", "member3", "member8"}) {
 			t.Errorf("%s: %v are missing, want member2, which is named, member3 and member8", object.GetName(), got)
 		}
+	}
+}
+
+// A cluster that loses a resource does not keep its status from being complete, however long
+// that takes. Karmada's aggregation knows the resource to be complete only if each cluster
+// has reported the same generation.
+func TestClustersThatLoseAResourceDoNotCount(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	object := b.propagation(t)
+	another := object.DeepCopy()
+	another.Name, another.UID, another.ResourceVersion = "other", "other", ""
+	for name, tc := range map[string]struct {
+		owner   types.UID
+		kind    string
+		reason  string
+		deleted bool
+		counts  bool
+	}{
+		"it runs there":                          {"ours", "DirectPropagation", propagationv1alpha1.ReasonApplied, false, true},
+		"it is to be removed":                    {"ours", "DirectPropagation", propagationv1alpha1.ReasonRemoving, false, false},
+		"it cannot be removed":                   {"ours", "DirectPropagation", propagationv1alpha1.ReasonWriteFailed, false, false},
+		"it runs there for another object":       {"other", "DirectPropagation", propagationv1alpha1.ReasonApplied, false, true},
+		"another object is to remove it":         {"other", "DirectPropagation", propagationv1alpha1.ReasonRemoving, false, false},
+		"another object is deleted":              {"other", "DirectPropagation", propagationv1alpha1.ReasonRemoving, true, false},
+		"an object that names something else":    {"third", "DirectPropagation", propagationv1alpha1.ReasonApplied, false, false},
+		"what follows an object of another kind": {"third", render.DependencyKind, propagationv1alpha1.ReasonApplied, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner, other := object.DeepCopy(), another.DeepCopy()
+			row := []propagationv1alpha1.ClusterStatus{{Name: "member3", Reason: tc.reason}}
+			owner.Status.Clusters, other.Status.Clusters = row, row
+			if tc.deleted {
+				other.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+			}
+			b.objects = func(string) ([]client.Object, error) { return []client.Object{owner, other}, nil }
+			work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member3", Name: "web"}}
+			render.Claim(work, render.Owner{Kind: tc.kind, Namespace: "shop", Name: "x", UID: tc.owner}, render.Target{Cluster: "member3"})
+			if counts := !b.departures(owner, b.begin(owner))(work); counts != tc.counts {
+				t.Errorf("it counts: %t, want %t", counts, tc.counts)
+			}
+		})
 	}
 }

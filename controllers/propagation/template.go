@@ -131,7 +131,7 @@ func (r *Reconciler) aggregate(ctx context.Context, object cached.Object, observ
 		return 0, nil
 	}
 	key := client.ObjectKeyFromObject(object)
-	collected, err := r.reports(observed)
+	collected, err := r.reports(object, observed)
 	if err != nil || !collected.anyStatus() {
 		return 0, err
 	}
@@ -174,8 +174,8 @@ func (r *Reconciler) aggregates(observed *decide.Observed, gvk schema.GroupVersi
 		ptr.Deref(observed.Spec.AggregateStatus, true) && r.Interpreter.HookEnabled(gvk, configv1alpha1.InterpreterOperationAggregateStatus)
 }
 
-// reports collects what the clusters report about a resource.
-func (r *Reconciler) reports(observed *decide.Observed) (*reports, error) {
+// reports collects what the clusters report about a resource, but for those that lose it.
+func (r *Reconciler) reports(object cached.Object, observed *decide.Observed) (*reports, error) {
 	reference := observed.Spec.Resource
 	name := render.WorkKey("", reference.Kind, observed.Owner.Namespace, reference.Name).Name
 	works, err := r.worksOf(cached.WorkNameKey(name))
@@ -186,8 +186,9 @@ func (r *Reconciler) reports(observed *decide.Observed) (*reports, error) {
 		items: make([]workv1alpha2.AggregatedStatusItem, 0, len(works)),
 		works: make(map[string]*workv1alpha1.Work, len(works)), cut: map[string]*workv1alpha1.Work{},
 	}
+	departs := r.departures(object, observed)
 	for _, work := range works {
-		if work.DeletionTimestamp != nil || render.TemplateUID(work) != observed.Resource.UID {
+		if work.DeletionTimestamp != nil || render.TemplateUID(work) != observed.Resource.UID || departs(work) {
 			continue
 		}
 		item := reportOf(work)
