@@ -70,6 +70,15 @@ var remedies = []struct {
 		"the cluster rejects the resource as invalid; correct the field:"},
 }
 
+// withoutAnswer is how the client of Kubernetes begins the error of a request without an answer.
+var withoutAnswer = regexp.MustCompile(`^(Get|Post|Put|Patch) "https?://`)
+
+// isWithoutAnswer reports whether Karmada has had no answer from a cluster: the cluster may have
+// done what it was asked for.
+func isWithoutAnswer(message string) bool {
+	return withoutAnswer.MatchString(manifestsPrefix.ReplaceAllString(message, ""))
+}
+
 // refusal explains why a cluster refuses a Work, and what to do.
 func refusal(observed *Observed, work *workv1alpha1.Work, message string) string {
 	said := manifestsPrefix.ReplaceAllString(message, "")

@@ -218,7 +218,7 @@ func (o *Observed) settles(cluster string, work *workv1alpha1.Work) time.Duratio
 		}
 		wait = max(wait, remaining(o.Now, attemptsOf(work).at, settleTime))
 	}
-	if applied != nil && applied.Status == metav1.ConditionTrue {
+	if applied != nil && (applied.Status == metav1.ConditionTrue || isWithoutAnswer(applied.Message)) {
 		limit = sightTime
 		if row := o.rowBefore(cluster); row != nil {
 			// By the controller's own clock, whatever the member's clock says.

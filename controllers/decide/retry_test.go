@@ -20,7 +20,31 @@ import (
 	"maps"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// If a cluster has refused a Work, there is nothing that Karmada must see before it deletes the
+// Work. If the connection broke, the cluster may have created the object nevertheless.
+func TestRemovalOfWhatFailed(t *testing.T) {
+	const prefix = "Failed to apply all manifests (0/1): "
+	for message, want := range map[string]string{
+		`ConfigMap "web" is invalid: data: Too long`:                                                            "delete member2",
+		`Internal error occurred: failed calling webhook "x.example.org": Post "https://x": connection refused`: "delete member2",
+		`Post "https://member2:6443/api/v1/namespaces/shop/configmaps": http2: client connection lost`:          "look again in 35s",
+		`Put "https://member2:6443/api/v1/namespaces/shop/configmaps/web": dial tcp 10.0.0.1:6443: i/o timeout`: "look again in 35s",
+	} {
+		t.Run(message, func(t *testing.T) {
+			refused := failed
+			refused.Message, refused.LastTransitionTime = prefix+message, metav1.NewTime(now.Add(-30*time.Second))
+			observed := scene(one, on("member1", isConfirmed), on("member2", conditions(dispatched, refused)), cluster("member2", readyCluster))
+			if diff := cmp.Diff([]string{want}, steps(NewPlan(observed))); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
 
 // TestUnansweredAttemptsBackOff: each attempt at a member that does not answer occupies one
 // of Karmada's workers for 32 s, and delays all other clusters. The controller asks for such
