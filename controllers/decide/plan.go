@@ -131,6 +131,9 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	if !cluster.Exists || cluster.Terminating {
 		// The execution namespace of a terminating cluster may not accept new Works,
 		// and its Works are being deleted.
+		if work := observed.Work(target.Cluster); work != nil && work.DeletionTimestamp != nil {
+			planEnd(observed, plan, target.Cluster, work)
+		}
 		return
 	}
 	work := observed.Work(target.Cluster)

@@ -23,6 +23,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 )
 
 // If a cluster has refused a Work, there is nothing that Karmada must see before it deletes the
@@ -40,6 +42,28 @@ func TestRemovalOfWhatFailed(t *testing.T) {
 			refused.Message, refused.LastTransitionTime = prefix+message, metav1.NewTime(now.Add(-30*time.Second))
 			observed := scene(one, on("member1", isConfirmed), on("member2", conditions(dispatched, refused)), cluster("member2", readyCluster))
 			if diff := cmp.Diff([]string{want}, steps(NewPlan(observed))); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A cluster leaves once its Works are gone. Karmada would keep one to preserve whose object is
+// missing, also if the object still names the cluster.
+func TestWorkHoldsALeavingCluster(t *testing.T) {
+	leaving := Cluster{Exists: true, Ready: true, Terminating: true, ReadySince: since}
+	hangs := []func(*workv1alpha1.Work){preserve, withFinalizer, terminating(now.Add(-time.Minute))}
+	for name, tc := range map[string]struct {
+		observed *Observed
+		want     []string
+	}{
+		"named":                {scene(one, preserving, on("member1", hangs...), cluster("member1", leaving)), []string{"nudge the deletion on member1", "look again in 3s"}},
+		"named, nudged":        {scene(one, preserving, on("member1", append(hangs, ended(releaseNudges, time.Minute))...), cluster("member1", leaving)), []string{"release member1"}},
+		"named, not hanging":   {scene(one, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", leaving)), []string{"look again in 3s"}},
+		"named, to be removed": {scene(one, on("member1", withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", leaving)), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
 				t.Errorf("NewPlan() (-want +got):\n%s", diff)
 			}
 		})

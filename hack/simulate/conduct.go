@@ -113,14 +113,21 @@ func rowOf(object cached.Object, cluster string) string {
 }
 
 // mayBeAttempted reports whether nothing keeps the controller from trying again what a
-// cluster refuses.
+// cluster refuses. What somebody has written into a Work is not tried again, and stays until it
+// is the turn of the cluster if nobody knows what was there before.
 func (w *World) mayBeAttempted(object cached.Object, held *holding) bool {
 	name := held.where.member
 	ready, known := w.truth.ready[name]
 	resource := w.truth.desired.latest(held.where.key)
 	return keyOfResource(object) == held.where.key && w.isTarget(object, name) && known && ready.Before(w.truth.quietSince) && !w.karmada.Member(name).IsCut() &&
-		!isSuspended(object.GetSpec(), name) && !isHeldBack(object, name) && !w.users.hampers(name) && w.wrongAsAWhole(object, resource) == "" && !isClaimed(resource) &&
+		!isSuspended(object.GetSpec(), name) && !isHeldBack(object, name) && !(held.edited && waitsForTurn(object, name)) && !w.users.hampers(name) && w.wrongAsAWhole(object, resource) == "" && !isClaimed(resource) &&
 		w.mayGet(object, name) && isRenderable(w.truth.targetOf(object, name), held.where.key) && held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID())
+}
+
+// waitsForTurn reports whether a rollout has not come to a cluster.
+func waitsForTurn(object cached.Object, cluster string) bool {
+	row := statusRow(object, cluster)
+	return row != nil && row.Reason == propagationv1alpha1.ReasonWaiting
 }
 
 // checkRelease checks that the controller does not let a Work go in place of Karmada while

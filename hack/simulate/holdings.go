@@ -29,6 +29,7 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
+	"github.com/karmada-io/karmada/pkg/util"
 	"github.com/karmada-io/karmada/pkg/util/names"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
@@ -284,7 +285,9 @@ func (t *truth) workEnded(write apiserver.Write, key types.NamespacedName, held 
 	}
 	t.ended[key] = held
 	_, registered := t.desired.clusters[held.where.member]
-	if held.edited || !registered || ptr.Deref(held.work.Spec.PreserveResourcesOnDeletion, false) {
+	// karmadactl takes the finalizers off when it unregisters a cluster by force.
+	stripped := held.work.DeletionTimestamp == nil && !slices.Contains(held.work.Finalizers, util.ExecutionControllerFinalizer)
+	if held.edited || stripped || !registered || ptr.Deref(held.work.Spec.PreserveResourcesOnDeletion, false) {
 		t.kept[held.where] = true
 	}
 }
