@@ -181,6 +181,11 @@ func (t *truth) checkReleased(write apiserver.Write, work *workv1alpha1.Work) {
 		return
 	}
 	before, now := t.released(object, work, manifest)
+	if write.Before != nil {
+		if replaced := manifestOf(into(write.Before, &workv1alpha1.Work{})); replaced != nil && unscaled(replaced) == now.content {
+			before.content = now.content // a user has written it
+		}
+	}
 	if write.Before != nil && now.content == before.content && now.revision == before.revision {
 		t.checkOrigin(object, work, before, now)
 		return
