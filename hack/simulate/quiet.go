@@ -61,7 +61,7 @@ func (w *World) pause(ctx context.Context) error {
 	clear(w.truth.written)
 	w.truth.quietSince = time.Now()
 	defer func() { w.truth.quietSince = time.Time{} }()
-	changes, since, began := w.truth.changes, time.Now(), time.Now()
+	changes, works, since, began := w.truth.changes, len(w.truth.works), time.Now(), time.Now()
 	for time.Since(since) < w.silence() && (time.Since(since) < content || !w.isContent()) {
 		w.steps++
 		synctest.Wait()
@@ -79,8 +79,8 @@ func (w *World) pause(ctx context.Context) error {
 		if err := w.truth.look(); err != nil {
 			return err
 		}
-		if w.truth.changes != changes {
-			changes, since = w.truth.changes, time.Now()
+		if w.truth.changes != changes || len(w.truth.works) != works {
+			changes, works, since = w.truth.changes, len(w.truth.works), time.Now()
 		}
 		if time.Since(began) > patience {
 			return violated("never quiet", "writes go on after %v of calm; the last was: %s", patience, w.truth.last)

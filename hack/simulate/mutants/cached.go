@@ -19,6 +19,24 @@ package main
 // inCached are defects in what is known without asking the API server.
 var inCached = []Mutant{
 	{
+		Name:  "after a conflict, a Work is deleted that Karmada has just applied",
+		Theme: "races",
+		Test:  "TestDeletionOfWhatWasJustApplied",
+		Edits: one("propagation/removals.go", "Reconciler.deleteOurs", ` || observed.MustSettle(cluster, current)`, ``),
+	},
+	{
+		Name:  "clusters that lose a Deployment keep it from being complete",
+		Theme: "webhooks",
+		Test:  "TestClustersThatLoseAResourceDoNotCount",
+		Edits: one("propagation/template.go", "Reconciler.reports", ` || departs(work)`, ` || departs(work) && work.UID == "none"`),
+	},
+	{
+		Name:  "what another owner has read of a Work counts after its end",
+		Theme: "races",
+		Test:  "TestAnswerAfterTheEnd",
+		Edits: one("cached/ledger.go", "Ledger.Amend", ` || l.ends.precededBy(entry.work)`, ``),
+	},
+	{
 		Name:  "the controller forgets what it has written until its cache shows it",
 		Theme: "races",
 		Why:   "writes are repeated, and lose to what was written before",

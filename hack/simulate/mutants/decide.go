@@ -54,6 +54,24 @@ var inDecide = []Mutant{
 		Edits: one("decide/evidence.go", "Observed.confirmedOn", `if row != nil && `, `if row == nil && `),
 	},
 	{
+		Name:  "an attempt before a loss of contact proves what is reported after it",
+		Theme: "silence",
+		Test:  "TestAttemptBeforeContactWasLost",
+		Edits: one("decide/evidence.go", "mayRunOn", ``, "\nreturn false\n"),
+	},
+	{
+		Name:  "a Work without an answer from its cluster is deleted at once",
+		Theme: "races",
+		Test:  "TestRemovalOfWhatFailed",
+		Edits: one("decide/removal.go", "Observed.settles", ` || isWithoutAnswer(applied.Message)`, ``),
+	},
+	{
+		Name:  "a Work to preserve holds a leaving cluster",
+		Theme: "leaving",
+		Test:  "TestWorkHoldsALeavingCluster",
+		Edits: one("decide/plan.go", "planTarget", `work != nil && work.DeletionTimestamp != nil {`, `work != nil && work.UID == "none" {`),
+	},
+	{
 		Name:  "a Deployment is available whatever its clusters report",
 		Theme: "rollouts",
 		Edits: one("decide/deployment.go", "progress.isAvailable", `.AvailableReplicas >= `, `.AvailableReplicas+1000 >= `),
@@ -306,7 +324,7 @@ var inPlans = []Mutant{
 		Name:  "a Work is deleted before Karmada can see its object",
 		Theme: "races",
 		Why:   "Karmada releases the Work, and the object stays on the member",
-		Edits: one("decide/removal.go", "settles", ``, "\nreturn 0\n"),
+		Edits: one("decide/removal.go", "Observed.settles", ``, "\nreturn 0\n"),
 	},
 	{
 		Name:  "the Work decides what stays on the member, although the spec has changed",
