@@ -68,10 +68,18 @@ type ends struct {
 
 // add records an end.
 func (e *ends) add(work client.Object, now time.Time) {
-	if e.recent == nil || now.Sub(e.since) > LedgerTTL {
-		e.recent, e.older, e.since = map[types.UID]string{}, e.recent, now
+	e.expire(now)
+	if e.recent == nil {
+		e.recent, e.since = map[types.UID]string{}, now
 	}
 	e.recent[work.GetUID()] = work.GetResourceVersion()
+}
+
+// expire drops what is too old.
+func (e *ends) expire(now time.Time) {
+	if (e.recent != nil || e.older != nil) && now.Sub(e.since) > LedgerTTL {
+		e.recent, e.older, e.since = nil, e.recent, now
+	}
 }
 
 // precededBy reports whether a Work was written before its end.
@@ -134,6 +142,7 @@ func (l *Ledger) Wrote(owner types.UID, work *workv1alpha1.Work) error {
 func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1alpha1.Work) (doubtful []*workv1alpha1.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ends.expire(l.clock.Now())
 	for key, entry := range l.works[owner] {
 		isOld := l.clock.Since(entry.at) > LedgerTTL
 		isDoubtful := isOld && works[key] == nil && !isLabeled(entry.work)

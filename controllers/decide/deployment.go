@@ -176,7 +176,7 @@ func (d *Deployment) isHealthy() bool {
 // other ones would cost a write.
 func (p *progress) isAtRest() bool {
 	last, status := conditionOf(&p.before.Status, appsv1.DeploymentProgressing), &p.before.Status
-	wasWell := status.AvailableReplicas >= status.Replicas && status.UnavailableReplicas == 0
+	wasWell := status.AvailableReplicas >= status.Replicas && status.UnavailableReplicas == 0 && status.UpdatedReplicas >= status.Replicas
 	return wasWell && last != nil && last.Reason == reasonComplete && p.after.Status.ObservedGeneration < p.after.Generation && len(p.Missing) == 0 && p.isHealthy() &&
 		!slices.ContainsFunc(p.Clusters, func(cluster DeploymentOnCluster) bool {
 			report := decoded[deploymentReport](cluster.Report)

@@ -382,3 +382,19 @@ func TestRecoveryBeforeAChange(t *testing.T) {
 		t.Errorf("the status is %+v, want 2 available replicas", status)
 	}
 }
+
+// Counts from the middle of a change do not stay once those that have begun with it have finished.
+func TestOthersHaveNotBegun(t *testing.T) {
+	d := newDeployed("m1", "m2")
+	d.reports("m1", 1, 2, 2, 2)
+	d.reports("m2", 1, 2, 2, 2)
+	d.settle()
+	d.object.Generation = 2
+	d.reports("m1", 2, 3, 2, 3)
+	d.settle()
+	d.reports("m1", 2, 2, 2, 2)
+	d.settle()
+	if status := &d.object.Status; status.Replicas != 4 || status.UpdatedReplicas != 4 {
+		t.Errorf("the status is %+v, want the sums, which are 4", status)
+	}
+}

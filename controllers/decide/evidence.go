@@ -154,11 +154,12 @@ func beganAt(work *workv1alpha1.Work, dispatching *metav1.Condition) time.Time {
 
 // mayRunOn reports whether the result of an attempt that began before contact was lost may
 // come after contact was regained, when it looks like that of an attempt since. A Work that was
-// written without contact has no such attempt.
+// written without contact has no such attempt, and a report of the cluster on the current
+// generation is none of an earlier attempt.
 func mayRunOn(observed *Observed, target render.Target, work *workv1alpha1.Work) bool {
 	cluster := observed.Clusters[target.Cluster]
 	proof, _ := EvidenceOf(work)
-	if target.Suspend || proof == Confirmed || !contactRegained(cluster, work) || !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkDispatching) {
+	if target.Suspend || proof == Confirmed || reportProves(work) || !contactRegained(cluster, work) || !meta.IsStatusConditionTrue(work.Status.Conditions, workv1alpha1.WorkDispatching) {
 		return false
 	}
 	written := work.CreationTimestamp.Time
@@ -166,6 +167,15 @@ func mayRunOn(observed *Observed, target render.Target, work *workv1alpha1.Work)
 		written = reset.LastTransitionTime.Time
 	}
 	return cluster.LostAt.IsZero() || !written.After(cluster.LostAt)
+}
+
+// noteAttempt sets what a write of a Work notes about attempts. One that suspends the Work does
+// not note contact: what an attempt from before a loss of contact still reports would count.
+func noteAttempt(observed *Observed, target *render.Target, work *workv1alpha1.Work) {
+	target.Attempting = attemptingSince(observed, *target, work)
+	if target.Suspend && !ptr.Deref(work.Spec.SuspendDispatching, false) {
+		target.ReadySince = ""
+	}
 }
 
 // attemptingSince is what to note on a Work that has a target about an attempt that may be

@@ -40,6 +40,9 @@ const (
 	// restoreDelay is how long to wait before restoring a Work that somebody else
 	// has deleted. It exceeds the polling interval of karmadactl unregister.
 	restoreDelay = 3 * time.Second
+	// leaveTime is how long Karmada has for the Works of a cluster that leaves, which are all
+	// deleted at once.
+	leaveTime = 30 * time.Second
 	// KindPoll is how often to look for an unknown kind, in addition to the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	KindPoll = 15 * time.Second
@@ -131,9 +134,7 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	if !cluster.Exists || cluster.Terminating {
 		// The execution namespace of a terminating cluster may not accept new Works,
 		// and its Works are being deleted.
-		if work := observed.Work(target.Cluster); work != nil && work.DeletionTimestamp != nil {
-			planEnd(observed, plan, target.Cluster, work)
-		}
+		planLeaving(observed, plan, target.Cluster)
 		return
 	}
 	work := observed.Work(target.Cluster)
@@ -160,6 +161,20 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 		target.Overrides = rendering.Overrides
 		planWork(observed, plan, target, rendering, work)
 	}
+}
+
+// planLeaving completes the deletion of a Work that an object still names, on a cluster that
+// leaves. Otherwise, the cluster would not leave if Karmada kept the Work.
+func planLeaving(observed *Observed, plan *Plan, cluster string) {
+	work := observed.Work(cluster)
+	if work == nil || work.DeletionTimestamp == nil {
+		return
+	}
+	if left := remaining(observed.Now, work.DeletionTimestamp.Time, leaveTime); left > 0 {
+		plan.wait(left)
+		return
+	}
+	planEnd(observed, plan, cluster, work)
 }
 
 // write adds a write, unless the API server has just refused the same write.

@@ -70,8 +70,9 @@ var remedies = []struct {
 		"the cluster rejects the resource as invalid; correct the field:"},
 }
 
-// withoutAnswer is how the client of Kubernetes begins the error of a request without an answer.
-var withoutAnswer = regexp.MustCompile(`^(Get|Post|Put|Patch) "https?://`)
+// withoutAnswer is how the client of Kubernetes begins the error of a request without an answer,
+// or with one that breaks off.
+var withoutAnswer = regexp.MustCompile(`^((Get|Post|Put|Patch) "https?://|(stream|unexpected) error when reading response body)`)
 
 // isWithoutAnswer reports whether Karmada has had no answer from a cluster: the cluster may have
 // done what it was asked for.

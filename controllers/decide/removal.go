@@ -218,6 +218,10 @@ func (o *Observed) settles(cluster string, work *workv1alpha1.Work) time.Duratio
 		}
 		wait = max(wait, remaining(o.Now, attemptsOf(work).at, settleTime))
 	}
+	if applied != nil && isWithoutAnswer(applied.Message) {
+		// The times of a refusal stay while Karmada repeats it.
+		wait = max(wait, remaining(o.Now, attemptsOf(work).at, sightTime+answerTime))
+	}
 	if applied != nil && (applied.Status == metav1.ConditionTrue || isWithoutAnswer(applied.Message)) {
 		limit = sightTime
 		if row := o.rowBefore(cluster); row != nil {

@@ -32,10 +32,11 @@ import (
 func TestRemovalOfWhatFailed(t *testing.T) {
 	const prefix = "Failed to apply all manifests (0/1): "
 	for message, want := range map[string]string{
-		`ConfigMap "web" is invalid: data: Too long`:                                                            "delete member2",
-		`Internal error occurred: failed calling webhook "x.example.org": Post "https://x": connection refused`: "delete member2",
-		`Post "https://member2:6443/api/v1/namespaces/shop/configmaps": http2: client connection lost`:          "look again in 35s",
-		`Put "https://member2:6443/api/v1/namespaces/shop/configmaps/web": dial tcp 10.0.0.1:6443: i/o timeout`: "look again in 35s",
+		`ConfigMap "web" is invalid: data: Too long`:                                                                   "delete member2",
+		`Internal error occurred: failed calling webhook "x.example.org": Post "https://x": connection refused`:        "delete member2",
+		`Post "https://member2:6443/api/v1/namespaces/shop/configmaps": http2: client connection lost`:                 "look again in 35s",
+		`Put "https://member2:6443/api/v1/namespaces/shop/configmaps/web": dial tcp 10.0.0.1:6443: i/o timeout`:        "look again in 35s",
+		`stream error when reading response body, may be caused by closed connection. Please retry. Original error: x`: "look again in 35s",
 	} {
 		t.Run(message, func(t *testing.T) {
 			refused := failed
@@ -59,7 +60,7 @@ func TestWorkHoldsALeavingCluster(t *testing.T) {
 	}{
 		"named":                {scene(one, preserving, on("member1", hangs...), cluster("member1", leaving)), []string{"nudge the deletion on member1", "look again in 3s"}},
 		"named, nudged":        {scene(one, preserving, on("member1", append(hangs, ended(releaseNudges, time.Minute))...), cluster("member1", leaving)), []string{"release member1"}},
-		"named, not hanging":   {scene(one, preserving, on("member1", preserve, withFinalizer, terminating(now)), cluster("member1", leaving)), []string{"look again in 3s"}},
+		"named, not hanging":   {scene(one, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-10*time.Second))), cluster("member1", leaving)), []string{"look again in 20s"}},
 		"named, to be removed": {scene(one, on("member1", withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", leaving)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -113,7 +113,7 @@ func planWaits(observed *Observed, plan *Plan, target render.Target, work *workv
 
 // planWrite compares a live Work with what it should be.
 func planWrite(observed *Observed, target render.Target, rendering Rendering, work *workv1alpha1.Work) (Write, bool) {
-	target.Attempting = attemptingSince(observed, target, work)
+	noteAttempt(observed, &target, work)
 	write := Write{Target: target, Rendering: rendering, Live: work, Confirmed: observed.confirmedOn(target.Cluster, work)}
 	proof, _ := EvidenceOf(work)
 	switch {
@@ -130,7 +130,7 @@ func planWrite(observed *Observed, target render.Target, rendering Rendering, wo
 	default:
 		prove(observed, &write, proof)
 	}
-	write.Reset = write.Reset || write.isNeeded() && mayRunOn(observed, target, work)
+	write.startAfresh(observed)
 	return write, write.isNeeded()
 }
 
@@ -154,7 +154,7 @@ func planKept(observed *Observed, plan *Plan, target render.Target, work *workv1
 	}
 	another := observed.holdsAnother(work)
 	target.Suspend = target.Suspend || observed.staysSuspended(work, target)
-	target.Attempting = attemptingSince(observed, target, work)
+	noteAttempt(observed, &target, work)
 	write := Write{Target: target, Rendering: Rendering{Revision: render.Revision(work)}, Live: work, Confirmed: observed.confirmedOn(target.Cluster, work)}
 	proof, applied := EvidenceOf(work)
 	// A True is about what somebody else has written, or will be when that is undone.
@@ -171,8 +171,8 @@ func planKept(observed *Observed, plan *Plan, target render.Target, work *workv1
 	default:
 		prove(observed, &write, proof)
 	}
+	write.startAfresh(observed)
 	if write.isNeeded() {
-		write.Reset = write.Reset || mayRunOn(observed, target, work)
 		plan.write(observed, write)
 	}
 	planWaits(observed, plan, target, work)
@@ -187,6 +187,14 @@ func (o *Observed) staysSuspended(work *workv1alpha1.Work, target render.Target)
 // abandons reports whether a write replaces what its cluster has not confirmed.
 func (w *Write) abandons() bool {
 	return w.Live != nil && w.Rendering.Revision != render.Revision(w.Live) && w.Confirmed != render.Revision(w.Live)
+}
+
+// startAfresh takes back the conditions of a Work that is written anyway if an attempt from
+// before a loss of contact may still add to them.
+func (w *Write) startAfresh(observed *Observed) {
+	if w.isNeeded() && mayRunOn(observed, w.Target, w.Live) {
+		w.Reset = true
+	}
 }
 
 func (w *Write) isNeeded() bool { return w.Reset || w.Update || w.Terms || w.Nudge || w.Superseded }
@@ -238,10 +246,10 @@ func wantProof(observed *Observed, write *Write, proof Evidence) {
 // on it; empty when it is not to.
 func wantsNudge(observed *Observed, target render.Target, work *workv1alpha1.Work, proof Evidence) (Why, map[string]string) {
 	switch {
-	case attemptMissing(work):
-		return AttemptMissing, nil
 	case proof != Confirmed && contactRegained(observed.Clusters[target.Cluster], work):
 		return ContactRegained, map[string]string{propagationv1alpha1.AttemptsAnnotation: attempts{}.next(observed.Now)}
+	case attemptMissing(work):
+		return AttemptMissing, nil
 	}
 	if due, ignored := ignoredIn(observed, target, work); ignored {
 		if due > 0 {

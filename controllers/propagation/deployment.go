@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
@@ -74,25 +75,35 @@ func (r *Reconciler) missing(object cached.Object, observed *decide.Observed, co
 }
 
 // departures returns a function that reports whether a Work is to be removed, but has to wait,
-// or cannot be deleted: its owner names another resource or is gone, or its stored status says
-// so, which is the same for all objects.
+// or cannot be deleted: its owner is gone or being deleted, or names other clusters or another
+// resource. Only for clusters that a selector selects, the stored status says so. All objects
+// find the same.
 func (r *Reconciler) departures(object cached.Object, observed *decide.Observed) func(work *workv1alpha1.Work) bool {
-	type place struct {
-		owner   types.UID
-		cluster string
-	}
-	names, departing := map[types.UID]bool{}, map[place]bool{}
+	stays := map[types.NamespacedName]func(cluster string) bool{}
 	for _, naming := range append(r.allNaming(observed), object) {
-		names[naming.GetUID()] = true
-		for i := range naming.GetStatus().Clusters {
-			if row := &naming.GetStatus().Clusters[i]; !expectsResource(naming.GetSpec(), row) {
-				departing[place{naming.GetUID(), row.Name}] = true
-			}
-		}
+		stays[client.ObjectKeyFromObject(naming)] = staysOn(naming)
 	}
 	return func(work *workv1alpha1.Work) bool {
 		owner := render.OwnerOf(work)
-		return owner.Kind == r.Kind && (!names[owner.UID] || departing[place{owner.UID, render.ClusterOf(work.Namespace)}])
+		stay := stays[types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}]
+		return owner.Kind == r.Kind && (stay == nil || !stay(render.ClusterOf(work.Namespace)))
+	}
+}
+
+// staysOn returns a function that reports whether an object keeps its resource on a cluster.
+func staysOn(object cached.Object) func(cluster string) bool {
+	spec, named, departing := object.GetSpec(), map[string]bool{}, map[string]bool{}
+	for i := range spec.Clusters {
+		named[spec.Clusters[i].Name] = true
+	}
+	for i := range object.GetStatus().Clusters {
+		if row := &object.GetStatus().Clusters[i]; !expectsResource(spec, row) {
+			departing[row.Name] = true
+		}
+	}
+	return func(cluster string) bool {
+		selects := spec.ClusterSelector != nil && !departing[cluster]
+		return object.GetDeletionTimestamp() == nil && (named[cluster] || selects)
 	}
 }
 

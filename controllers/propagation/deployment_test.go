@@ -17,6 +17,7 @@ limitations under the License.
 package propagation
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -83,31 +84,37 @@ func TestClustersThatLoseAResourceDoNotCount(t *testing.T) {
 	another := object.DeepCopy()
 	another.Name, another.UID, another.ResourceVersion = "other", "other", ""
 	for name, tc := range map[string]struct {
-		owner   types.UID
-		kind    string
-		reason  string
-		deleted bool
-		counts  bool
+		owner, kind, reason             string
+		names, selects, deleted, counts bool
 	}{
-		"it runs there":                          {"ours", "DirectPropagation", propagationv1alpha1.ReasonApplied, false, true},
-		"it is to be removed":                    {"ours", "DirectPropagation", propagationv1alpha1.ReasonRemoving, false, false},
-		"it cannot be removed":                   {"ours", "DirectPropagation", propagationv1alpha1.ReasonWriteFailed, false, false},
-		"it runs there for another object":       {"other", "DirectPropagation", propagationv1alpha1.ReasonApplied, false, true},
-		"another object is to remove it":         {"other", "DirectPropagation", propagationv1alpha1.ReasonRemoving, false, false},
-		"another object is deleted":              {"other", "DirectPropagation", propagationv1alpha1.ReasonRemoving, true, false},
-		"an object that names something else":    {"third", "DirectPropagation", propagationv1alpha1.ReasonApplied, false, false},
-		"what follows an object of another kind": {"third", render.DependencyKind, propagationv1alpha1.ReasonApplied, false, true},
+		"named":                                  {owner: "web", names: true, counts: true},
+		"not named, and not removed yet":         {owner: "web", reason: propagationv1alpha1.ReasonApplied},
+		"selected":                               {owner: "web", selects: true, reason: propagationv1alpha1.ReasonApplied, counts: true},
+		"no longer selected":                     {owner: "web", selects: true, reason: propagationv1alpha1.ReasonRemoving},
+		"named by another object":                {owner: "other", names: true, counts: true},
+		"no longer named by another object":      {owner: "other"},
+		"named by another object that goes":      {owner: "other", names: true, deleted: true},
+		"of an object that names something else": {owner: "third", names: true},
+		"what follows an object":                 {owner: "third", kind: render.DependencyKind, counts: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner, other := object.DeepCopy(), another.DeepCopy()
-			row := []propagationv1alpha1.ClusterStatus{{Name: "member3", Reason: tc.reason}}
-			owner.Status.Clusters, other.Status.Clusters = row, row
+			for _, naming := range []*propagationv1alpha1.DirectPropagation{owner, other} {
+				naming.Status.Clusters = []propagationv1alpha1.ClusterStatus{{Name: "member3", Reason: tc.reason}}
+				naming.Spec.Clusters = []propagationv1alpha1.TargetCluster{{Name: "member1"}}
+				if tc.names {
+					naming.Spec.Clusters = append(naming.Spec.Clusters, propagationv1alpha1.TargetCluster{Name: "member3"})
+				}
+				if tc.selects {
+					naming.Spec.ClusterSelector = &metav1.LabelSelector{}
+				}
+			}
 			if tc.deleted {
 				other.DeletionTimestamp = ptr.To(metav1.NewTime(now))
 			}
 			b.objects = func(string) ([]client.Object, error) { return []client.Object{owner, other}, nil }
 			work := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member3", Name: "web"}}
-			render.Claim(work, render.Owner{Kind: tc.kind, Namespace: "shop", Name: "x", UID: tc.owner}, render.Target{Cluster: "member3"})
+			render.Claim(work, render.Owner{Kind: cmp.Or(tc.kind, "DirectPropagation"), Namespace: "shop", Name: tc.owner, UID: "any"}, render.Target{Cluster: "member3"})
 			if counts := !b.departures(owner, b.begin(owner))(work); counts != tc.counts {
 				t.Errorf("it counts: %t, want %t", counts, tc.counts)
 			}

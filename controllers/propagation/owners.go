@@ -307,6 +307,9 @@ func (r *Reconciler) expectRequirers(ctx context.Context) error {
 	}
 	r.stored.mu.Lock()
 	defer r.stored.mu.Unlock()
+	if r.requirements.Listed.Load() {
+		return nil // another reconcile has waited for the same
+	}
 	for kind := range kinds {
 		if err := r.awaitStored(ctx, kind); err != nil {
 			return err

@@ -96,12 +96,31 @@ func (r *Reconciler) onObject() handler.EventHandler {
 			if intentChanged(updated.ObjectOld, updated.ObjectNew) {
 				expect(updated.ObjectNew)
 				wake.Update(ctx, updated, queue)
+				r.wakeSharing(ctx, updated, queue)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, deleted event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			r.vanished.Store(client.ObjectKeyFromObject(deleted.Object), r.Clock.Now())
 			wake.Delete(ctx, deleted, queue)
 		},
+	}
+}
+
+// wakeSharing wakes the other objects that name the same resource as an object does or did: its
+// clusters count in the status of the resource.
+func (r *Reconciler) wakeSharing(ctx context.Context, updated event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	before, _ := updated.ObjectOld.(cached.Object)
+	after, _ := updated.ObjectNew.(cached.Object)
+	if before == nil || after == nil || before.GetGeneration() == after.GetGeneration() && after.GetDeletionTimestamp() == nil {
+		return
+	}
+	for _, object := range []cached.Object{before, after} {
+		reference := object.GetSpec().Resource
+		for _, request := range r.owners().with(ctx, cached.ResourceKey(render.GroupOf(reference.APIVersion), object.GetNamespace(), reference.Name)) {
+			if request.NamespacedName != client.ObjectKeyFromObject(object) {
+				queue.Add(request)
+			}
+		}
 	}
 }
 

@@ -120,7 +120,7 @@ func (w *World) mayBeAttempted(object cached.Object, held *holding) bool {
 	ready, known := w.truth.ready[name]
 	resource := w.truth.desired.latest(held.where.key)
 	return keyOfResource(object) == held.where.key && w.isTarget(object, name) && known && ready.Before(w.truth.quietSince) && !w.karmada.Member(name).IsCut() &&
-		!isSuspended(object.GetSpec(), name) && !isHeldBack(object, name) && !(held.edited && waitsForTurn(object, name)) && !w.users.hampers(name) && w.wrongAsAWhole(object, resource) == "" && !isClaimed(resource) &&
+		!isSuspended(object.GetSpec(), name) && !isHeldBack(object, name) && (!held.edited || !waitsForTurn(object, name)) && !w.users.hampers(name) && w.wrongAsAWhole(object, resource) == "" && !isClaimed(resource) &&
 		w.mayGet(object, name) && isRenderable(w.truth.targetOf(object, name), held.where.key) && held.work.Labels[propagationv1alpha1.OwnerUIDLabel] == string(object.GetUID())
 }
 

@@ -69,7 +69,7 @@ var inDecide = []Mutant{
 		Name:  "a Work to preserve holds a leaving cluster",
 		Theme: "leaving",
 		Test:  "TestWorkHoldsALeavingCluster",
-		Edits: one("decide/plan.go", "planTarget", `work != nil && work.DeletionTimestamp != nil {`, `work != nil && work.UID == "none" {`),
+		Edits: one("decide/plan.go", "planLeaving", ``, "\nreturn\n"),
 	},
 	{
 		Name:  "a Deployment is available whatever its clusters report",
