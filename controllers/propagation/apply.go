@@ -132,7 +132,12 @@ func (r *Reconciler) carryOut(ctx context.Context, observed *decide.Observed, pl
 			// The Work that replaces it has not been written.
 			return
 		}
-		r.record(ctx, observed, result, removal.Cluster, removal.Slot(), removal.What(), r.remove(ctx, observed, removal))
+		err := r.remove(ctx, observed, removal)
+		if apierrors.IsNotFound(err) {
+			// The cache does not show the end of a Work that has lost its label.
+			r.ledger.Forget(observed.Owner.UID, removal.Work)
+		}
+		r.record(ctx, observed, result, removal.Cluster, removal.Slot(), removal.What(), err)
 	})
 	return written == len(plan.Writes) && removed == len(plan.Removals)
 }

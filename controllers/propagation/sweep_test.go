@@ -216,6 +216,20 @@ func TestDeletionOfWhatWasJustApplied(t *testing.T) {
 	}
 }
 
+// A Work that has lost its label and is gone is forgotten at once: the cache does not show its
+// end, and nothing else would end the attempts to help its deletion.
+func TestStrippedWorkThatIsGone(t *testing.T) {
+	b := newBench(t, aShop()...)
+	gone := &workv1alpha1.Work{ObjectMeta: metav1.ObjectMeta{Namespace: "karmada-es-member1", Name: "web", UID: "gone", ResourceVersion: "7"}}
+	if err := b.ledger.Wrote("ours", gone); err != nil {
+		t.Fatal(err)
+	}
+	plan := &decide.Plan{Removals: []decide.Removal{{Cluster: "member1", Work: gone, Nudge: true, Why: decide.DeletionHangs}}}
+	if _, err := b.apply(t.Context(), b.propagation(t), observedOn("member1"), plan, nil); err != nil || b.ledger.Pending("ours") {
+		t.Errorf("the Work is remembered: %t, error %v", b.ledger.Pending("ours"), err)
+	}
+}
+
 // After a conflict, the Work of a Namespace is observed again before it is deleted,
 // also if it was written for its deletion first: Karmada may put the Namespace on
 // the cluster by itself meanwhile.
