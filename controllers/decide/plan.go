@@ -41,8 +41,8 @@ const (
 	// has deleted. It exceeds the polling interval of karmadactl unregister.
 	restoreDelay = 3 * time.Second
 	// leaveTime is how long Karmada has for the Works of a cluster that leaves, which are all
-	// deleted at once.
-	leaveTime = 30 * time.Second
+	// deleted at once. karmadactl waits for a minute.
+	leaveTime = 20 * time.Second
 	// KindPoll is how often to look for an unknown kind, in addition to the watch on
 	// CustomResourceDefinitions, which does not see aggregated APIs.
 	KindPoll = 15 * time.Second

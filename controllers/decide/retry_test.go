@@ -60,7 +60,7 @@ func TestWorkHoldsALeavingCluster(t *testing.T) {
 	}{
 		"named":                {scene(one, preserving, on("member1", hangs...), cluster("member1", leaving)), []string{"nudge the deletion on member1", "look again in 3s"}},
 		"named, nudged":        {scene(one, preserving, on("member1", append(hangs, ended(releaseNudges, time.Minute))...), cluster("member1", leaving)), []string{"release member1"}},
-		"named, not hanging":   {scene(one, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-10*time.Second))), cluster("member1", leaving)), []string{"look again in 20s"}},
+		"named, not hanging":   {scene(one, preserving, on("member1", preserve, withFinalizer, terminating(now.Add(-10*time.Second))), cluster("member1", leaving)), []string{"look again in 10s"}},
 		"named, to be removed": {scene(one, on("member1", withFinalizer, terminating(now.Add(-time.Minute))), cluster("member1", leaving)), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

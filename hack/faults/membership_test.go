@@ -23,6 +23,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/hack/testbed"
@@ -66,6 +67,21 @@ func TestMembersLeaveAndComeAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A member leaves that has never got what is to be preserved there, because that is suspended.
+// Karmada would keep the Work, and with it the Cluster, forever (karmada#7463).
+func TestMemberLeavesWithoutTheObjectToPreserve(t *testing.T) {
+	ns := newNamespace(t)
+	ns.Writes("settings", "for later")
+	object := ns.Propagates("settings", testbed.ConfigMap("settings", "")).With(func(object *testbed.DirectPropagation) {
+		object.Spec.PreserveResourcesOnDeletion, object.Spec.Suspension.Dispatching = ptr.To(true), ptr.To(true)
+	}).ToClusters("member2")
+	at := time.Now()
+	object.Until(at, testbed.RowSays("member2", metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended))
+	at = time.Now()
+	lasted(t, "member2 unjoined, with a Work to preserve whose object is missing", leaves(t, member2), time.Minute)
+	object.Until(at, testbed.RowSays("member2", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
 }
 
 // leaves removes a member from Karmada and returns how long that took. When the test
