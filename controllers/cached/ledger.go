@@ -137,15 +137,16 @@ func (l *Ledger) Wrote(owner types.UID, work *workv1alpha1.Work) error {
 }
 
 // Amend updates cached Works to what was written, and forgets writes that the cache
-// shows. It returns the old ones that the cache cannot show, in order, because the Works
-// have lost the label of the cached ones: only the API server knows what has become of those.
+// shows. It returns the old ones that the cache does not show, in order, because it is far
+// behind, or because the Works have lost the label of the cached ones: only the API server
+// knows what has become of those.
 func (l *Ledger) Amend(owner types.UID, works map[types.NamespacedName]*workv1alpha1.Work) (doubtful []*workv1alpha1.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ends.expire(l.clock.Now())
 	for key, entry := range l.works[owner] {
 		isOld := l.clock.Since(entry.at) > LedgerTTL
-		isDoubtful := isOld && works[key] == nil && !isLabeled(entry.work)
+		isDoubtful := isOld && works[key] == nil
 		if isOld && !isDoubtful || caughtUp(works[key], entry.work) || l.ends.precededBy(entry.work) {
 			l.remove(owner, key)
 			continue

@@ -77,7 +77,7 @@ var ledgerCases = map[string]struct {
 	"deletion shown":               {written: deletion("10"), cached: deletion("11"), want: "11 deleting"},
 	"gone":                         {written: deletion("10"), gone: versioned("a", "12"), want: ""},
 	"another is gone":              {written: versioned("b", "13"), gone: versioned("a", "12"), want: "13", pending: true},
-	"never shown":                  {written: versioned("a", "10"), later: time.Minute, want: ""},
+	"not shown for long":           {written: versioned("a", "10"), later: time.Minute, want: "10", pending: true, doubtful: true},
 	"cannot be shown":              {written: stripped("10"), later: time.Minute, want: "10", pending: true, doubtful: true},
 	"cannot be shown, and is new":  {written: stripped("10"), later: time.Second, want: "10", pending: true},
 	"shown with its label again":   {written: stripped("10"), cached: versioned("a", "11"), later: time.Minute, want: "11"},

@@ -279,7 +279,7 @@ func (r *Reconciler) observeUncached(ctx context.Context, owner render.Owner, kn
 	return nil
 }
 
-// readUncached reads a Work that has lost the label of the cached ones. It returns nil if
+// readUncached reads a Work that the cache does not show, or cannot. It returns nil if
 // the Work no longer belongs to its owner for certain.
 func (r *Reconciler) readUncached(ctx context.Context, owner render.Owner, known *workv1alpha1.Work) (*workv1alpha1.Work, error) {
 	live, key := &workv1alpha1.Work{}, client.ObjectKeyFromObject(known)

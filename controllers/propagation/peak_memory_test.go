@@ -190,6 +190,7 @@ func newMemoryBench(t *testing.T, clusters []string, policies []policyv1alpha1.C
 		writers: make(chan struct{}, 32), ledger: cached.NewLedger(clock.RealClock{}),
 		gauges: newGauges("DirectPropagation"), requirements: dependency.NewRequirements(), backlog: &backlog{},
 		works:   func(string) ([]client.Object, error) { return nil, nil },
+		objects: func(string) ([]client.Object, error) { return nil, nil },
 		reviews: newReviews(cache, clock.RealClock{}),
 		Kinds:   cached.NewKinds(mapper, discovery, clock.RealClock{}, func(meta.RESTMapper) (client.Client, error) { return remote, nil }),
 	}
