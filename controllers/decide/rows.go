@@ -90,7 +90,7 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 	case result.Failures[name] != nil:
 		return row(name, unknownUnlessNew(work), propagationv1alpha1.ReasonWriteFailed, result.Failures[name].Error())
 	case work == nil && restores(observed, name) > 0 && observed.isRenderable():
-		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, deletedByOthers)
+		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the Work was deleted; it is restored within three seconds")
 	case work == nil:
 		return absentRow(observed, cluster, name)
 	case observed.holdsAnother(work):
@@ -103,7 +103,7 @@ func rowOf(observed *Observed, result *Outcome, target render.Target, work *work
 
 // endingRow is the row of a cluster whose Work is being deleted.
 func endingRow(observed *Observed, name string, work *workv1alpha1.Work) propagationv1alpha1.ClusterStatus {
-	message := deletedByOthers
+	message := "the Work is being deleted; it is restored when that is done"
 	switch {
 	case !observed.isRenderable():
 		message = "the Work is being deleted; it is written again only when the resource can be propagated again"
@@ -132,8 +132,6 @@ func anotherRow(observed *Observed, cluster Cluster, name string, work *workv1al
 	}
 	return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, message)
 }
-
-const deletedByOthers = "the Work was deleted by somebody else; it is restored when that is done"
 
 func unknownUnlessNew(work *workv1alpha1.Work) metav1.ConditionStatus {
 	if work == nil {

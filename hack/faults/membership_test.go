@@ -76,12 +76,12 @@ func TestMemberLeavesWithoutTheObjectToPreserve(t *testing.T) {
 	ns.Writes("settings", "for later")
 	object := ns.Propagates("settings", testbed.ConfigMap("settings", "")).With(func(object *testbed.DirectPropagation) {
 		object.Spec.PreserveResourcesOnDeletion, object.Spec.Suspension.Dispatching = ptr.To(true), ptr.To(true)
-	}).ToClusters("member2")
+	}).ToClusters("member1")
 	at := time.Now()
-	object.Until(at, testbed.RowSays("member2", metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended))
+	object.Until(at, testbed.RowSays("member1", metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended))
 	at = time.Now()
-	lasted(t, "member2 unjoined, with a Work to preserve whose object is missing", leaves(t, member2), time.Minute)
-	object.Until(at, testbed.RowSays("member2", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
+	lasted(t, "member1 unjoined, with a Work to preserve whose object is missing", leaves(t, member1), time.Minute)
+	object.Until(at, testbed.RowSays("member1", metav1.ConditionFalse, propagationv1alpha1.ReasonClusterNotFound))
 }
 
 // leaves removes a member from Karmada and returns how long that took. When the test

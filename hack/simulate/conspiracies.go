@@ -350,8 +350,8 @@ func (u *users) loseDeletion(ctx context.Context) (string, error) {
 	})
 }
 
-// blames checks that a row does not say for long that somebody else has deleted a Work that
-// the controller has deleted.
+// blames checks that a row does not say for long that a Work was deleted that the controller has
+// deleted itself. The deletions of others are restored later.
 func (w *World) blames(name, cluster string, work types.NamespacedName) {
 	const known = 2 * time.Second
 	gone, ended := w.truth.gone[work]
@@ -359,8 +359,8 @@ func (w *World) blames(name, cluster string, work types.NamespacedName) {
 	if !ended || w.truth.works[work] != nil || time.Since(gone) < known || object == nil {
 		return
 	}
-	if said := rowOf(object, cluster); strings.Contains(said, "by somebody else") {
-		w.truth.violated("blames others", "%s says that somebody else has deleted Work %s, which it has deleted itself: %s", titleOf(object), work, said)
+	if said := rowOf(object, cluster); strings.Contains(said, "the Work was deleted") {
+		w.truth.violated("blames others", "%s waits for others because Work %s was deleted, which it has deleted itself: %s", titleOf(object), work, said)
 	}
 }
 

@@ -35,7 +35,8 @@ const (
 	// fails is tried again after five minutes or earlier.
 	silence = 10 * time.Minute
 	// backOff is the same while Karmada may be backing off from a member that it could not
-	// reach, and that it still takes for Ready: nobody else notices.
+	// reach, and that it still takes for Ready, or from a report that it could not make:
+	// nobody else notices.
 	backOff = 18 * time.Minute
 	// content is how much silence is enough if nobody has anything to wait for.
 	content = 150 * time.Second
@@ -103,6 +104,9 @@ func (w *World) pause(ctx context.Context) error {
 
 // silence is for how long nothing must be written before the world is quiet.
 func (w *World) silence() time.Duration {
+	if w.karmada.RepeatsReports() {
+		return backOff
+	}
 	for _, held := range w.truth.works {
 		applied := meta.FindStatusCondition(held.work.Status.Conditions, workv1alpha1.WorkApplied)
 		if !isOurs(held.work) {

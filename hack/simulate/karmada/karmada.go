@@ -296,6 +296,12 @@ func (k *Karmada) NextDeadline() (time.Time, bool) {
 	return next.at, next.known
 }
 
+// RepeatsReports reports whether the report of some object has failed, and is to be
+// repeated: up to 1000 s after the last attempt, unless the object changes before.
+func (k *Karmada) RepeatsReports() bool {
+	return slices.ContainsFunc(k.processes(), func(p *process) bool { return len(p.statuses.queue.failures) > 0 })
+}
+
 // resourceOf names a kind of a member in error messages.
 func (k *Karmada) resourceOf(cluster string, kind schema.GroupVersionKind) schema.GroupResource {
 	if member := k.members[cluster]; member != nil {
