@@ -67,6 +67,13 @@ func (u *users) relabel(ctx context.Context) (string, error) {
 	return fmt.Sprintf("moves %s to %s", cluster.Name, cluster.Labels["zone"]), u.w.plane.Update(ctx, cluster) //nolint:wrapcheck // act wraps it
 }
 
+// isUnregistering reports whether karmadactl runs, which deletes the Works of a pull cluster
+// again and again.
+func (w *World) isUnregistering(name string) bool {
+	done, _ := w.karmada.CommandResult(name)
+	return !done
+}
+
 // leaveCluster begins to unregister a cluster.
 func (u *users) leaveCluster(ctx context.Context) (string, error) {
 	name := oneOf(u.w.choices, memberNames)

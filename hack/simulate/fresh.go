@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +38,8 @@ var schemaNamespace = corev1.SchemeGroupVersion.WithKind("Namespace")
 // happened, and what must not happen in it and did.
 func afresh(t *testing.T, sketched *sketch) (painted *portrait, broken *violation) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		choices := scripted([][]int{sketched.setup})

@@ -24,7 +24,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -99,4 +101,22 @@ func TestReplay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestBubble: only goroutines of watch.Filter may stay behind.
+func TestBubble(t *testing.T) {
+	events := watch.NewFakeWithChanSize(1, false)
+	events.Add(&corev1.ConfigMap{})
+	inBubble(t, func(*testing.T) {
+		watch.Filter(events, func(in watch.Event) (watch.Event, bool) { return in, true }).Stop()
+	})
+	defer func() {
+		if recover() == nil {
+			t.Error("a goroutine that stayed behind was not noticed")
+		}
+	}()
+	inBubble(t, func(*testing.T) {
+		never := make(chan bool)
+		go func() { <-never }()
+	})
 }

@@ -156,7 +156,7 @@ func (t *truth) wrote(write apiserver.Write) {
 	case !isAttempt(write):
 		t.changes++
 		t.last = fmt.Sprintf("%s %s %s %s/%s %s", write.Client, write.Verb, write.Resource, write.Namespace, write.Name, write.Subresource)
-	case isController(write.Client) && write.Before.GetGeneration() != write.After.GetGeneration():
+	case isController(write.Client) && write.Before.GetGeneration() != write.After.GetGeneration() && !t.w.isUnregistering(render.ClusterOf(write.Namespace)):
 		t.attempts[types.NamespacedName{Namespace: write.Namespace, Name: write.Name}]++
 	}
 	t.countWrite(write)

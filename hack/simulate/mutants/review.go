@@ -231,8 +231,10 @@ var secondReview = []Mutant{
 		Name:  "the ledger keeps what was deleted for a vanished object",
 		Theme: "vanishing",
 		Why:   "until it expires, a Work that is gone counts as one that is being deleted",
-		Edits: one("propagation/watches.go", "Reconciler.onWork",
-			`r.ledger.Gone(deleted.Object, owner.UID, vanished)`, "_ = vanished\nr.ledger.Gone(deleted.Object, owner.UID)"),
+		Edits: []Edit{
+			{"propagation/watches.go", "Reconciler.onWork", `r.ledger.Gone(deleted.Object, owner.UID, vanished)`, "_ = vanished\nr.ledger.Gone(deleted.Object, owner.UID)"},
+			{"cached/ledger.go", "Ledger.Amend", ` || l.ends.precededBy(entry.work)`, ``},
+		},
 	},
 	{
 		Name:  "a Work is replaced although its cluster has accepted it meanwhile",
