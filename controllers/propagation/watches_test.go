@@ -149,12 +149,18 @@ func TestGoneWorkConcernsItsOwner(t *testing.T) {
 		queue := priorityqueue.New[reconcile.Request]("test")
 		r := &Reconciler{Kind: kind, ledger: cached.NewLedger(passive), requirements: dependency.NewRequirements(), backlog: &backlog{}}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
-		if err := r.ledger.Wrote("reader", versioned("a", "9")); err != nil {
-			t.Fatal(err)
+		vanished := vanishedUID(types.NamespacedName{Namespace: "shop", Name: "v1/ConfigMap/web"})
+		for _, owner := range []types.UID{"reader", vanished} {
+			if err := r.ledger.Wrote(owner, versioned("a", "9")); err != nil {
+				t.Fatal(err)
+			}
 		}
 		r.onWork().Delete(t.Context(), event.DeleteEvent{Object: work}, queue)
 		if r.ledger.Amend("reader", map[types.NamespacedName]*workv1alpha1.Work{}); r.ledger.Pending("reader") {
 			t.Errorf("%s: what another owner has read of the Work still counts", kind)
+		}
+		if kept := r.ledger.Pending(vanished); kept == wantLost {
+			t.Errorf("%s: what was written for an owner that is gone is kept: %t", kind, kept)
 		}
 		if lost := !r.ledger.Lost(key).IsZero(); lost != wantLost {
 			t.Errorf("%s: lost %t, want %t", kind, lost, wantLost)

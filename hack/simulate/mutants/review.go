@@ -228,13 +228,11 @@ var secondReview = []Mutant{
 			`next := decide.Sooner(decide.Sooner(plan.Wait, r.due(key, result)), r.unsettled(observed, result))`, "next := plan.Wait\n_ = result"),
 	},
 	{
-		Name:  "the ledger keeps what was deleted for a vanished object",
-		Theme: "vanishing",
-		Why:   "until it expires, a Work that is gone counts as one that is being deleted",
-		Edits: []Edit{
-			{"propagation/watches.go", "Reconciler.onWork", `r.ledger.Gone(deleted.Object, owner.UID, vanished)`, "_ = vanished\nr.ledger.Gone(deleted.Object, owner.UID)"},
-			{"cached/ledger.go", "Ledger.Amend", ` || l.ends.precededBy(entry.work)`, ``},
-		},
+		Name: "the ledger keeps what was deleted for a vanished object",
+		Test: "TestGoneWorkConcernsItsOwner",
+		Why:  "until it expires, a Work that is gone counts as one that is being deleted",
+		Edits: one("propagation/watches.go", "Reconciler.onWork",
+			`r.ledger.Gone(deleted.Object, owner.UID, vanished)`, "_ = vanished\nr.ledger.Gone(deleted.Object, owner.UID)"),
 	},
 	{
 		Name:  "a Work is replaced although its cluster has accepted it meanwhile",
