@@ -22,8 +22,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	clusterv1alpha1 "github.com/karmada-io/karmada/pkg/apis/cluster/v1alpha1"
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
@@ -209,6 +211,53 @@ func (u *users) refuseAndMove(ctx context.Context) (string, error) {
 		spec.Clusters = listOfClusters([]string{memberNames[first], kept})
 		return fmt.Sprintf("clusters are %s, for which a webhook refuses Works, and %s", memberNames[first], kept)
 	})
+}
+
+// refuseAndDelete has a webhook refuse for a minute what the controller writes for a cluster.
+// Then somebody deletes the Work of the same object for another one, which must be there again
+// as soon as if nothing were refused.
+func (u *users) refuseAndDelete(ctx context.Context) (string, error) {
+	clear(u.refused)
+	clear(u.altered)
+	if err := u.w.undisturbed(ctx, 10*time.Second, true, never); err != nil {
+		return "", err
+	}
+	object, member, work, err := u.aPropagation(ctx)
+	if work == nil || !meta.IsStatusConditionTrue(object.GetStatus().Conditions, propagationv1alpha1.ConditionReady) {
+		return "", err
+	}
+	for _, name := range memberNames {
+		if name != member.Name {
+			u.refused[name] = true
+		}
+	}
+	what := fmt.Sprintf("has a webhook refuse Works for all clusters but %s, and later deletes Work %s/%s", member.Name, work.Namespace, work.Name)
+	if err := u.changeAt(ctx, keyOfResource(object)); err != nil {
+		return what, err
+	}
+	if err := u.w.undisturbed(ctx, time.Minute, true, never); err != nil {
+		return what, err
+	}
+	if err := u.w.plane.Delete(ctx, work); err != nil {
+		return what, err //nolint:wrapcheck // act wraps it
+	}
+	return what, u.w.undisturbed(ctx, 30*time.Second, true, func() bool { return u.w.restored(nameOf(work)) })
+}
+
+// restored reports whether a Work that somebody has deleted is there again, and checks that it
+// is in time.
+func (w *World) restored(key types.NamespacedName) bool {
+	const late = 10 * time.Second
+	gone, ended := w.truth.gone[key]
+	switch {
+	case !ended:
+		return false
+	case w.truth.works[key] != nil:
+		return w.truth.works[key].work.CreationTimestamp.After(gone)
+	case time.Since(gone) > late:
+		w.truth.violated("restored late", "Work %s, which somebody has deleted, is not there again after %v", key, late)
+	}
+	return false
 }
 
 // breakStatus forbids the controller to write the status of Deployments, or allows it

@@ -35,7 +35,7 @@ var themes = []theme{
 	{name: "strangers", operations: []operation{(*users).createStrayWork, (*users).deletePropagation, (*users).stripMarks, (*users).editWork, (*users).deleteWork, (*users).stripFinalizer}},
 	{name: "hanging", operations: []operation{(*users).hang, (*users).hang, (*users).guardWork, (*users).preserve, (*users).deletePropagation}},
 	{name: "refusals", operations: []operation{(*users).disown, (*users).disown, (*users).clearMember, (*users).requestRetry, (*users).denyOnMember, (*users).disownOnFastClock}, calm: true},
-	{name: "webhooks", operations: []operation{(*users).refuseWrites, (*users).refuseAndMove, (*users).refuseAndMove, (*users).alterWrites, (*users).disown, (*users).clearMember, (*users).editWork}, calm: true},
+	{name: "webhooks", operations: []operation{(*users).refuseWrites, (*users).refuseAndMove, (*users).refuseAndMove, (*users).refuseAndDelete, (*users).alterWrites, (*users).disown, (*users).clearMember, (*users).editWork}, calm: true},
 	{name: "aggregation", operations: []operation{(*users).breakStatus, (*users).breakStatus, (*users).disown, (*users).disown, (*users).clearMember}, calm: true},
 	{name: "rollouts", operations: []operation{(*users).nameDeployment, (*users).scale, (*users).scaleAtOnce, (*users).scaleAtOnce, (*users).rollOut, (*users).rollOut, (*users).breakWorkloads}},
 	{name: "stages", operations: []operation{

@@ -73,7 +73,7 @@ var reviewed = []Mutant{
 		Name:  "a write that is refused for one cluster holds up the removals on all",
 		Theme: "webhooks",
 		Edits: one("propagation/apply.go", "Reconciler.carryOut",
-			`if result.Unwritten[removal.Cluster] {`, `if len(result.Unwritten) > 0 {`),
+			`if result.Unwritten[removal.Cluster] {`, `if len(result.Unwritten)+len(plan.HeldBack) > 0 {`),
 	},
 	{
 		Name:  "a refused write takes away all timers of the object",
