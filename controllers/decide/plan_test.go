@@ -284,6 +284,11 @@ func TestResourceChangesHands(t *testing.T) {
 		"the new one can be written": {scene([]string{"member1"}, old, renamed), []string{"create member1", "delete member1"}},
 		"the new one is missing":     {scene([]string{"member1"}, old, renamed, problem(Problem{})), nil},
 		"somebody holds the new one": {scene([]string{"member1"}, old, renamed, func(o *Observed) { o.Holders["member1"] = "somebody" }), []string{"look again in 3s"}},
+		"the cluster leaves, and the deletion of the old one hangs": {
+			scene([]string{"member1"}, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), renamed, func(o *Observed) { o.Holders["member1"] = "somebody" },
+				cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true, ReadySince: since})),
+			[]string{"nudge the deletion on member1", "look again in 3s"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {

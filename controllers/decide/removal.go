@@ -48,10 +48,11 @@ type Removal struct {
 	Why Why
 }
 
-// mayGo reports whether a Work that should not exist may be removed now.
+// mayGo reports whether a Work that should not exist may be removed now. One that is being
+// deleted goes in any case.
 func mayGo(observed *Observed, plan *Plan, key types.NamespacedName) bool {
 	cluster := render.ClusterOf(key.Namespace)
-	if !observed.Targeted(cluster) {
+	if !observed.Targeted(cluster) || observed.Works[key].DeletionTimestamp != nil {
 		return true
 	}
 	wanted := observed.WorkKey(cluster)

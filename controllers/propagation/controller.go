@@ -182,7 +182,7 @@ func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	stored, _ := r.vanished.Load(key)
 	at, witnessed := stored.(time.Time)
-	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: vanishedUID(key)}
+	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: r.owners().goneUID(key)}
 	r.memories.retire(key)
 	observed := &decide.Observed{
 		Now: r.Clock.Now(), Owner: owner, Deleting: true, Vanished: true, Setbacks: r.memories.known(key).refused(),
@@ -237,10 +237,6 @@ func (r *Reconciler) retain(key types.NamespacedName, observed *decide.Observed)
 	})
 	return waiting
 }
-
-// vanishedUID stands for the UID of an object that is gone, which nobody knows
-// anymore: the ledger keeps what is written for the object under it.
-func vanishedUID(key types.NamespacedName) types.UID { return types.UID("vanished " + key.String()) }
 
 // forgetVanished forgets an object that disappeared, once nothing is left to do for
 // it and the cache can no longer show Works that were written shortly before. It

@@ -61,6 +61,9 @@ type owners interface {
 	// mayReturn returns a function that reports whether the Work of an owner that is gone
 	// may get one again on a cluster once this process knows more; nil if no Work may.
 	mayReturn(key types.NamespacedName) func(cluster string) bool
+	// goneUID is the UID of an owner that is gone, or stands for it if nobody knows it
+	// anymore. The ledger keeps what is written for the owner under it.
+	goneUID(key types.NamespacedName) types.UID
 	// publish publishes the result of a reconcile.
 	publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error)
 }
@@ -181,6 +184,8 @@ func (o objects) require(object cached.Object, observed *decide.Observed) {
 
 func (objects) mayReturn(types.NamespacedName) func(string) bool { return nil }
 
+func (objects) goneUID(key types.NamespacedName) types.UID { return types.UID("gone " + key.String()) }
+
 // publish writes the status and aggregates onto the resource.
 func (o objects) publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error) {
 	hold := o.r.holdStatus(object, plan, found.status)
@@ -255,6 +260,11 @@ func (d dependencies) mayReturn(key types.NamespacedName) func(string) bool {
 		return func(string) bool { return true }
 	}
 	return mayBeRequired
+}
+
+// goneUID is the same for each dependency that is ever made of a resource.
+func (dependencies) goneUID(key types.NamespacedName) types.UID {
+	return dependency.NewObject(key).GetUID()
 }
 
 // publish reports the result to the objects that require the dependency.

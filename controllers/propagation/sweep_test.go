@@ -18,6 +18,7 @@ package propagation
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +33,10 @@ import (
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 
+	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/cached"
 	"github.com/karmada-direct/karmada-direct/controllers/decide"
+	"github.com/karmada-direct/karmada-direct/controllers/dependency"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
 
@@ -100,7 +103,7 @@ func (b *bench) leavesNothing(t *testing.T) {
 	if _, remembered := b.vanished.Load(web); remembered || len(b.memories.byObject) > 0 {
 		t.Errorf("it is remembered as vanished: %t; memories: %d", remembered, len(b.memories.byObject))
 	}
-	if b.ledger.Pending(vanishedUID(web)) {
+	if b.ledger.Pending(b.owners().goneUID(web)) {
 		t.Error("the ledger keeps its Works")
 	}
 }
@@ -255,5 +258,33 @@ func TestNamespaceIsObservedAgainAfterAConflict(t *testing.T) {
 	err := b.remove(t.Context(), observedOn("member1"), &decide.Removal{Work: work, Cluster: "member1", Preserve: ptr.To(true), Why: decide.ClusterNotNamed})
 	if !saysLookAgain(err) || attempts != 1 {
 		t.Errorf("%d attempts, error %v", attempts, err)
+	}
+}
+
+// The Work of a dependency that nobody requires anymore is removed, although somebody has
+// removed the name of the owner from it.
+func TestNamelessWorkOfADependencyIsRemoved(t *testing.T) {
+	b := newBench(t, memberCluster("member1"), webDeployment())
+	b.Kind = render.DependencyKind
+	dependent := types.NamespacedName{Namespace: "shop", Name: "apps/v1/Deployment/web"}
+	look := func() {
+		t.Helper()
+		b.writes = nil
+		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: dependent}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.requirements.Set(oneObject, dependency.Requirement{Dependencies: []types.NamespacedName{dependent}, Clusters: map[string]bool{"member1": false}})
+	look()
+	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)) // Karmada has seen its Works
+	work := b.workOn(t, "member1")
+	delete(work.Annotations, propagationv1alpha1.OwnerNameAnnotation)
+	if err := b.server.Update(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	b.requirements.Release(oneObject, nil)
+	look()
+	if want := []string{"delete Work karmada-es-member1/" + work.Name}; !slices.Equal(b.writes, want) {
+		t.Errorf("writes %v, want %v", b.writes, want)
 	}
 }

@@ -279,6 +279,9 @@ func (w *World) isYetToCome(object cached.Object, cluster string) bool {
 // nothing new can be propagated.
 func (w *World) hasTerms(ctx context.Context, object cached.Object) error {
 	key := keyOfResource(object)
+	if w.isUnreadable(key) && object.GetSpec().Rollout == nil && object.GetStatus().Rollout != nil {
+		return nil // what a rollout has held back stays until the resource can be read
+	}
 	for _, target := range w.truth.desired.targets(object) {
 		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]
 		if held == nil || held.work.DeletionTimestamp != nil || !isOurs(held.work) || held.work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()) || !w.mayHaveWork(ctx, target.Name) {
