@@ -145,6 +145,19 @@ func (r *Watches) Unchanged(resource schema.GroupVersionResource, namespace, nam
 	return ok && metadata.UID == uid && metadata.ResourceVersion == version
 }
 
+// Shows reports whether the watch has ever shown an object that has not been seen to disappear
+// since. It tells nothing of the end of any other object.
+func (r *Watches) Shows(resource schema.GroupVersionResource, namespace, name string) bool {
+	r.mu.Lock()
+	watch := r.watches[resource]
+	r.mu.Unlock()
+	if watch == nil {
+		return false
+	}
+	_, exists, err := watch.informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
+	return err == nil && exists
+}
+
 // Failure returns why a kind cannot be watched; nil if it can, or if that is not
 // known yet. A failure that does not last, as during the start of an API server, is
 // never returned: when it ends, only those who were woken because of it are woken.

@@ -263,6 +263,7 @@ func TestReviewFails(t *testing.T) {
 	for name, fails := range map[string]string{"the resource": getsWeb, "all clusters": toAll, "one cluster": toMember2} {
 		t.Run(name, func(t *testing.T) {
 			b := newTenancy(t, getsWeb, toMember1, toMember2)
+			watched(t, b.bench, new(int))
 			b.may = func(permission string) (bool, error) {
 				if permission == fails {
 					return false, apierrors.NewTimeoutError("slow", 1)

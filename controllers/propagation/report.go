@@ -363,4 +363,6 @@ const (
 	// watchPoll is how often to read a resource whose kind currently cannot be
 	// watched.
 	watchPoll = 10 * time.Second
+	// unseenPoll is how often to read a resource that the watch of its kind has not shown yet.
+	unseenPoll = 5 * time.Second
 )

@@ -74,6 +74,7 @@ func (r *Reconciler) readResource(ctx context.Context, object cached.Object, obs
 	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
 		return decide.Resource{Problem: decide.ReadProblem(reference, mapping, key.Namespace, err)}, nil
 	}
+	poll = r.untilShown(poll, mapping.Resource, template)
 	if suffices && template.GetUID() == known.Resource.UID && template.GetResourceVersion() == known.Resource.Version {
 		resource := known.Sorted(found)
 		resource.Poll = poll
@@ -140,6 +141,15 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 		return nil, problem
 	}
 	return mapping, nil
+}
+
+// untilShown returns when to read again a resource that was just read. If it is deleted before
+// its watch shows it, nobody is woken.
+func (r *Reconciler) untilShown(poll time.Duration, resource schema.GroupVersionResource, read *unstructured.Unstructured) time.Duration {
+	if poll == 0 && !r.Resources.Shows(resource, read.GetNamespace(), read.GetName()) {
+		return unseenPoll
+	}
+	return poll
 }
 
 // watchState returns what a failed watch of the kind means. Without permission to

@@ -68,7 +68,7 @@ func (r *Reconciler) requestedRevision(ctx context.Context, object cached.Object
 		UID: template.GetUID(), Version: template.GetResourceVersion(), Generation: template.GetGeneration(), Revision: name, ClaimedBy: decide.ClaimOf(template),
 	}}
 	r.memories.of(key).remember(learned)
-	learned.Resource.Poll = poll
+	learned.Resource.Poll = r.untilShown(poll, mapping.Resource, template)
 	return learned.Resource, nil
 }
 

@@ -53,6 +53,7 @@ func TestFailedAggregationKeepsTheTimers(t *testing.T) {
 	b := newBench(t, aShop()...)
 	native, _ := b.Interpreter.ResourceInterpreter.(nativeInterpreter)
 	b.Interpreter.ResourceInterpreter = faultyScript{native}
+	watched(t, b, new(int))
 	b.settle(t)
 	passive := clocktesting.NewFakePassiveClock(time.Now())
 	b.Clock = passive

@@ -33,6 +33,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -286,5 +287,43 @@ func TestRenderedAgainIsTheSame(t *testing.T) {
 		if got := replicasOf(t, manifest); got != replicas || manifest.GetLabels()["answer"] != "" {
 			t.Errorf("%s: %d replicas, labels %v", cluster, got, manifest.GetLabels())
 		}
+	}
+}
+
+// A resource that is deleted before the watch of its kind shows it wakes nobody. It is read
+// again until the watch shows it.
+func TestResourceThatItsWatchNeverShows(t *testing.T) {
+	b := newBench(t, aShop()...)
+	look := func() (time.Duration, string) {
+		t.Helper()
+		result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.RequeueAfter, meta.FindStatusCondition(b.propagation(t).Status.Conditions, propagationv1alpha1.ConditionReady).Reason
+	}
+	b.settle(t)
+	if wait, reason := look(); wait == 0 || wait > unseenPoll || reason != propagationv1alpha1.ReasonApplying {
+		t.Errorf("looks again in %v; %s", wait, reason)
+	}
+	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	if _, reason := look(); reason != propagationv1alpha1.ReasonResourceNotFound {
+		t.Errorf("%s, want ResourceNotFound", reason)
+	}
+}
+
+// A resource that the watch of its kind shows is not read again.
+func TestResourceThatItsWatchShows(t *testing.T) {
+	b := newBench(t, aShop()...)
+	b.settle(t)
+	b.confirm(t)
+	b.settle(t)
+	reads := 0
+	watched(t, b, &reads)
+	result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+	if err != nil || result.RequeueAfter != 0 || reads > 0 {
+		t.Errorf("looks again in %v, and has read the resource %d times: %v", result.RequeueAfter, reads, err)
 	}
 }

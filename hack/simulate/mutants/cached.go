@@ -31,6 +31,12 @@ var inCached = []Mutant{
 		Edits: one("propagation/template.go", "Reconciler.reports", ` || departs(work)`, ` || departs(work) && work.UID == "none"`),
 	},
 	{
+		Name:  "a resource that its watch has not shown yet is not read again",
+		Theme: "watches",
+		Test:  "TestResourceThatItsWatchNeverShows",
+		Edits: one("propagation/resource.go", "Reconciler.untilShown", `return unseenPoll`, `return 0`),
+	},
+	{
 		Name:  "what another owner has read of a Work counts after its end",
 		Theme: "races",
 		Test:  "TestAnswerAfterTheEnd",
