@@ -27,6 +27,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -89,12 +91,51 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
+// TestRecordedMetricsAreRegistered: the tests of the chart run the queries of the alerts and the
+// dashboard on recorded series. Those are of metrics that are registered, here or by a library,
+// and have their labels.
+func TestRecordedMetricsAreRegistered(t *testing.T) {
+	file, err := os.Open("../../hack/chart/testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered := registeredMetrics(t)
+	for name := range registered {
+		if strings.HasPrefix(name, ownPrefix) && families[name] == nil {
+			t.Errorf("%s is not recorded", name)
+		}
+	}
+	for name, family := range families {
+		labels, found := registered[name]
+		for _, series := range family.GetMetric() {
+			names := []string{}
+			for _, label := range series.GetLabel() {
+				names = append(names, label.GetName())
+			}
+			if got := inOrder(names); !found || got != labels {
+				t.Fatalf("%s is recorded with the labels %q, and registered (%v) with %q", name, got, found, labels)
+			}
+		}
+	}
+}
+
 // ownPrefix is how the names of the metrics of this project begin. Libraries register
 // others in the same registry.
 const ownPrefix = "karmada_direct_"
 
 // description is how a description prints a name and its labels.
 var description = regexp.MustCompile(`fqName: "(\w+)".* variableLabels: {([\w,]*)}`)
+
+// inOrder joins labels, in alphabetical order.
+func inOrder(labels []string) string {
+	return strings.Join(slices.Sorted(slices.Values(labels)), ",")
+}
 
 // registeredMetrics returns the labels of every metric that is registered, whether or not it has a
 // series.
@@ -115,7 +156,7 @@ func registeredMetrics(t *testing.T) map[string]string {
 		if match == nil {
 			t.Fatalf("cannot read the description %s", each)
 		}
-		registered[match[1]] = match[2]
+		registered[match[1]] = inOrder(strings.Split(match[2], ","))
 	}
 	return registered
 }

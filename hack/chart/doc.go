@@ -16,6 +16,7 @@ limitations under the License.
 
 // Package chart tests charts/direct-propagation without a cluster: what the
 // templates render, which values are rejected, and that what the chart says about
-// alerts, runbooks and metrics is true. hack/e2e/helm tests what the chart does in a
+// alerts, runbooks and metrics is true. The alerts and the queries of the dashboard
+// run in Prometheus' own engine. hack/e2e/helm tests what the chart does in a
 // cluster.
 package chart

@@ -24,9 +24,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/prometheus/prometheus/promql/parser"
-	corev1 "k8s.io/api/core/v1"
 )
 
 type alert struct {
@@ -60,17 +57,17 @@ func alertsOf(t *testing.T, settings ...string) []alert {
 	return rule.Spec.Groups[0].Rules
 }
 
-// Every alert has a valid Prometheus query over existing metrics, and links to an
+// Every alert has a valid Prometheus query over recorded metrics, and links to an
 // existing entry of the runbook.
 func TestAlerts(t *testing.T) {
 	alerts := alertsOf(t)
 	if len(alerts) < 5 {
 		t.Fatalf("there are only %d alerts", len(alerts))
 	}
-	known, anchors := knownMetrics(t), anchorsOf(t, "../../docs/troubleshooting.md")
+	stored, anchors := recordedMetrics(t), anchorsOf(t, "../../docs/troubleshooting.md")
 	for _, alert := range alerts {
 		t.Run(alert.Alert, func(t *testing.T) {
-			checkQuery(t, alert.Expr, known)
+			stored.checkQuery(t, alert.Expr)
 			page, anchor, found := strings.Cut(alert.Annotations["runbook_url"], "#")
 			if !found || !strings.HasSuffix(page, "/docs/troubleshooting.md") {
 				t.Fatalf("the runbook is %s", alert.Annotations["runbook_url"])
@@ -117,84 +114,6 @@ func TestAlertsCanBeTuned(t *testing.T) {
 			t.Errorf("%+v", alert)
 		}
 	}
-}
-
-func TestDashboard(t *testing.T) {
-	config := typed[corev1.ConfigMap](render(t, "metrics.dashboard.enabled=true"), "ConfigMap")
-	if config.Labels["grafana_dashboard"] != "1" {
-		t.Errorf("Grafana's sidecar would not find it by %v", config.Labels)
-	}
-	dashboard := struct {
-		Panels []struct {
-			ID      int    `json:"id"`
-			Title   string `json:"title"`
-			Type    string `json:"type"`
-			GridPos struct{ X, Y, W, H int }
-			Targets []struct {
-				Expr string `json:"expr"`
-			} `json:"targets"`
-		} `json:"panels"`
-	}{}
-	if err := json.Unmarshal([]byte(config.Data["karmada-direct.json"]), &dashboard); err != nil {
-		t.Fatal(err)
-	}
-	known := knownMetrics(t)
-	taken := map[[2]int]string{}
-	for _, panel := range dashboard.Panels {
-		if panel.Type != "row" && len(panel.Targets) == 0 {
-			t.Errorf("panel %s shows nothing", panel.Title)
-		}
-		for _, target := range panel.Targets {
-			query := strings.NewReplacer("$__rate_interval", "5m", "$namespace", "karmada-system").Replace(target.Expr)
-			checkQuery(t, query, known)
-		}
-		for x := range panel.GridPos.W {
-			for y := range panel.GridPos.H {
-				place := [2]int{panel.GridPos.X + x, panel.GridPos.Y + y}
-				if other, found := taken[place]; found {
-					t.Fatalf("panels %s and %s overlap", other, panel.Title)
-				}
-				taken[place] = panel.Title
-			}
-		}
-	}
-}
-
-func checkQuery(t *testing.T, query string, known []string) {
-	t.Helper()
-	parsed, err := parser.ParseExpr(query)
-	if err != nil {
-		t.Errorf("%s: %v", query, err)
-		return
-	}
-	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
-		if selector, ok := node.(*parser.VectorSelector); ok && !slices.Contains(known, strings.TrimSuffix(selector.Name, "_bucket")) {
-			t.Errorf("%s: there is no metric %s", query, selector.Name)
-		}
-		return nil
-	})
-}
-
-// knownMetrics returns the metrics in the controller's source code and some that its
-// libraries add. hack/e2e/helm checks that a running controller serves them all.
-func knownMetrics(t *testing.T) []string {
-	t.Helper()
-	source, err := os.ReadFile("../../controllers/propagation/metrics.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := []string{
-		"leader_election_master_status", "controller_runtime_reconcile_total", "controller_runtime_reconcile_time_seconds",
-		"workqueue_depth", "rest_client_requests_total", "process_resident_memory_bytes", "process_cpu_seconds_total",
-	}
-	own := regexp.MustCompile(`Name: +"(karmada_direct_\w+)"`).FindAllStringSubmatch(string(source), -1)
-	if len(own) < 5 {
-		t.Fatalf("found only %d metrics; is the search still correct?", len(own))
-	}
-	for _, metric := range own {
-		known = append(known, metric[1])
-	}
-	return known
 }
 
 var (
