@@ -116,31 +116,6 @@ rollout: {phase: Progressing, progress: canary 1/2}
 	}
 }
 
-// TestTableFits checks that a terminal of 80 columns shows the table in the middle of a
-// rollout without wrapping. kubectl separates columns by three spaces.
-func TestTableFits(t *testing.T) {
-	t.Parallel()
-	if _, err := create(t, "fits", spec(web, members), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	usual := map[string]string{
-		"Name": "web-shop", "Resource": "web-shop", "Clusters": "1/2", "Rollout": "canary 1/2", "Ready": "False", "Reason": "RolloutProgressing", "Age": "10d",
-	}
-	width := -3
-	for _, column := range columnsOf(t, "fits") {
-		if column.Wide {
-			continue
-		}
-		width += 3 + max(len(column.Name), len(usual[column.Name]))
-		if usual[column.Name] == "" {
-			t.Errorf("column %s is new; what is its usual width?", column.Name)
-		}
-	}
-	if width > 80 {
-		t.Errorf("the table is %d characters wide", width)
-	}
-}
-
 // getTable asks for one DirectPropagation as kubectl get does.
 func getTable(t *testing.T, name string) *metav1.Table {
 	t.Helper()
