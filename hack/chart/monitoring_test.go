@@ -57,22 +57,25 @@ func alertsOf(t *testing.T, settings ...string) []alert {
 	return rule.Spec.Groups[0].Rules
 }
 
-// Every alert has a valid Prometheus query over recorded metrics, and links to an
-// existing entry of the runbook.
+// Every alert has a valid Prometheus query over recorded metrics, and links to its own
+// section of the runbook.
 func TestAlerts(t *testing.T) {
 	alerts := alertsOf(t)
 	if len(alerts) < 5 {
 		t.Fatalf("there are only %d alerts", len(alerts))
 	}
-	stored, anchors := recordedMetrics(t), anchorsOf(t, "../../docs/troubleshooting.md")
+	stored, anchors := recordedMetrics(t), anchorsOf(t, "../../docs/operations/runbook.md")
 	for _, alert := range alerts {
 		t.Run(alert.Alert, func(t *testing.T) {
 			stored.checkQuery(t, alert.Expr)
 			page, anchor, found := strings.Cut(alert.Annotations["runbook_url"], "#")
-			if !found || !strings.HasSuffix(page, "/docs/troubleshooting.md") {
+			if !found || !strings.HasSuffix(page, "/docs/operations/runbook.md") {
 				t.Fatalf("the runbook is %s", alert.Annotations["runbook_url"])
 			}
-			if anchor != "{{ $labels.reason | toLower }}" && !slices.Contains(anchors, anchor) {
+			if own := strings.ToLower(alert.Alert); anchor != own {
+				t.Errorf("it links to #%s, want #%s", anchor, own)
+			}
+			if !slices.Contains(anchors, anchor) {
 				t.Errorf("the runbook has no #%s, only %v", anchor, anchors)
 			}
 			if !strings.Contains(alert.Expr, `namespace="karmada-system"`) {
@@ -85,7 +88,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// For an alert that links by reason, the runbook says what to do for every reason.
+// The runbook sends those who see an alert with a reason to its entry in
+// troubleshooting.md. There is one for every reason.
 func TestEveryReasonHasARunbook(t *testing.T) {
 	source, err := os.ReadFile("../../apis/propagation/v1alpha1/reasons.go")
 	if err != nil {
