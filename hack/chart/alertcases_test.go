@@ -45,8 +45,6 @@ type alertCase struct {
 	quiet map[string][]string
 	// summary and description are what the alert says of the first recording that fires it.
 	summary, description string
-	// runbook is the anchor that it links to.
-	runbook string
 }
 
 var alertCases = map[string]alertCase{
@@ -66,7 +64,7 @@ var alertCases = map[string]alertCase{
 				`leader_election_master_status{name="karmada-direct",` + second + ` 0x9 1x11`,
 			},
 		},
-		summary: "Karmada Direct has no leader", description: "Clusters keep what they run, but no change reaches them.", runbook: "no-leader",
+		summary: "Karmada Direct has no leader", description: "Clusters keep what they run, but no change reaches them.",
 	},
 	"KarmadaDirectTrouble": {
 		fires: [][]string{{`karmada_direct_reconcile_errors_total{kind="DirectPropagation",reason="RenderFailed",` + in + ` 0+1x30`}},
@@ -77,7 +75,7 @@ var alertCases = map[string]alertCase{
 				`karmada_direct_reconcile_errors_total{kind="DirectPropagation",reason="WriteFailed",` + in + ` 0x20 1x30`,
 			},
 		},
-		summary: "DirectPropagation: RenderFailed", description: "Reconciles of some objects of kind DirectPropagation have ended with RenderFailed for 15 minutes.", runbook: "renderfailed",
+		summary: "DirectPropagation: RenderFailed", description: "Reconciles of some objects of kind DirectPropagation have ended with RenderFailed for 15 minutes.",
 	},
 	"KarmadaDirectClusterFailed": {
 		fires: [][]string{{`karmada_direct_clusters{kind="DirectPropagation",state="failed",` + in + ` 0x3 2x20`}},
@@ -85,7 +83,7 @@ var alertCases = map[string]alertCase{
 			"repaired in time": {`karmada_direct_clusters{kind="DirectPropagation",state="failed",` + in + ` 2x13 0x20`},
 			"another state":    {`karmada_direct_clusters{kind="DirectPropagation",state="applied",` + in + ` 2x30`},
 		},
-		summary: "Clusters cannot get the current revision", description: "In 2 rows of objects of kind DirectPropagation, the cluster refuses the resource or may not get it.", runbook: "one-cluster",
+		summary: "Clusters cannot get the current revision", description: "In 2 rows of objects of kind DirectPropagation, the cluster refuses the resource or may not get it.",
 	},
 	"KarmadaDirectClusterUnreachable": {
 		fires: [][]string{{`karmada_direct_clusters{kind="ClusterDirectPropagation",state="unreachable",` + in + ` 3x20`}},
@@ -93,7 +91,7 @@ var alertCases = map[string]alertCase{
 			"back in time":       {`karmada_direct_clusters{kind="ClusterDirectPropagation",state="unreachable",` + in + ` 3x13 0x20`},
 			"of another release": {`karmada_direct_clusters{kind="ClusterDirectPropagation",state="unreachable",namespace="karmada-system",pod="another-7d4b9c6f5d-x2x8k"} 3x30`},
 		},
-		summary: "Karmada has lost contact with clusters", description: "In 3 rows of objects of kind ClusterDirectPropagation, it is unknown what the cluster runs.", runbook: "clusternotready",
+		summary: "Karmada has lost contact with clusters", description: "In 3 rows of objects of kind ClusterDirectPropagation, it is unknown what the cluster runs.",
 	},
 	"KarmadaDirectClusterPending": {
 		fires: [][]string{{`karmada_direct_clusters{kind="DirectPropagation",state="pending",` + in + ` 1x70`}},
@@ -101,7 +99,7 @@ var alertCases = map[string]alertCase{
 			"answered after 50 minutes": {`karmada_direct_clusters{kind="DirectPropagation",state="pending",` + in + ` 1x50 0x70`},
 			"waits for its turn":        {`karmada_direct_clusters{kind="DirectPropagation",state="waiting",` + in + ` 1x120`},
 		},
-		summary: "Clusters do not answer", description: "In 1 rows of objects of kind DirectPropagation, a cluster has not confirmed what it was sent.", runbook: "applying",
+		summary: "Clusters do not answer", description: "In 1 rows of objects of kind DirectPropagation, a cluster has not confirmed what it was sent.",
 	},
 	"KarmadaDirectSlowConfirmation": {
 		fires: [][]string{confirmations("102.4", "0+3x60")},
@@ -111,7 +109,7 @@ var alertCases = map[string]alertCase{
 			"nothing is confirmed":  confirmations("102.4", "7x60"),
 			"one in a hundred slow": append(confirmations("0.4", "0+99x60"), confirmationsOf(second, "102.4", "0+1x60")...),
 		},
-		summary: "Clusters confirm slowly", description: "One in ten confirmations of objects of kind DirectPropagation takes longer than 97.28 seconds.", runbook: "applying",
+		summary: "Clusters confirm slowly", description: "One in ten confirmations of objects of kind DirectPropagation takes longer than 97.28 seconds.",
 	},
 	"KarmadaDirectRolloutFailed": {
 		fires: [][]string{
@@ -124,7 +122,7 @@ var alertCases = map[string]alertCase{
 			"retried in time": {`karmada_direct_rollouts{kind="DirectPropagation",phase="Failed",` + in + ` 1x3 0x30`},
 		},
 		summary:     "Rollouts have failed",
-		description: "The rollouts of 1 objects of kind DirectPropagation have failed, or were rolled back. Nothing more happens before somebody changes the resource or requests a retry.", runbook: "rolloutfailed",
+		description: "The rollouts of 1 objects of kind DirectPropagation have failed, or were rolled back. Nothing more happens before somebody changes the resource or requests a retry.",
 	},
 	"KarmadaDirectRolloutAwaitingApproval": {
 		fires: [][]string{{`karmada_direct_rollouts{kind="DirectPropagation",phase="AwaitingApproval",` + in + ` 1x1450`}},
@@ -132,7 +130,7 @@ var alertCases = map[string]alertCase{
 			"approved in time": {`karmada_direct_rollouts{kind="DirectPropagation",phase="AwaitingApproval",` + in + ` 1x1400 0x100`},
 			"paused":           {`karmada_direct_rollouts{kind="DirectPropagation",phase="Paused",` + in + ` 1x1450`},
 		},
-		summary: "Rollouts have waited for an approval for a day", description: "The rollouts of 1 objects of kind DirectPropagation wait for somebody to approve a stage.", runbook: "rolloutawaitingapproval",
+		summary: "Rollouts have waited for an approval for a day", description: "The rollouts of 1 objects of kind DirectPropagation wait for somebody to approve a stage.",
 	},
 }
 
@@ -172,7 +170,7 @@ func TestAlertsFire(t *testing.T) {
 				}
 			}
 			for _, says := range each.fired(t, tc.fires[0]) {
-				if says["summary"] != tc.summary || says["description"] != tc.description || !strings.HasSuffix(says["runbook_url"], "#"+tc.runbook) {
+				if says["summary"] != tc.summary || says["description"] != tc.description || !strings.HasSuffix(says["runbook_url"], "#"+strings.ToLower(each.Alert)) {
 					t.Errorf("it says %q", says)
 				}
 			}
