@@ -21,6 +21,12 @@ SHELL := bash
 # The version that a build reports.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 
+# The name of the image: the one that the chart of this tree asks for with
+# image.registry=localhost. If a VERSION is given, it is the tag.
+APP_VERSION = $(shell sed -n 's/^appVersion: //p' charts/direct-propagation/Chart.yaml)
+IMAGE ?= localhost/karmada-direct/controller-manager:$(if $(filter file,$(origin VERSION)),$(APP_VERSION),$(VERSION))
+PLATFORMS ?= linux/amd64,linux/arm64
+
 # Additional flags for go test, for example: make test-unit TESTFLAGS="-v -run 'TestPlan|TestRow'"
 TESTFLAGS ?=
 
@@ -57,9 +63,13 @@ build: ## Build bin/controller-manager.
 	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/controller-manager ./cmd/controller-manager
 
 .PHONY: image
-image: ## Build the image for all platforms as an OCI archive, bin/image.tar, without a daemon.
+image: ## Build the image as an OCI archive, bin/image.tar, without a daemon. PLATFORMS=linux/amd64 for one platform.
 	mkdir -p bin
-	go -C hack/image run . --root ../.. --output ../../bin/image.tar --version $(VERSION)
+	go -C hack/image run . --root ../.. --output ../../bin/image.tar --version $(VERSION) --name $(IMAGE) --platforms $(PLATFORMS)
+
+.PHONY: push-image
+push-image: ## Push bin/image.tar to a registry: make push-image IMAGE=registry.example.org/karmada-direct/controller-manager:v0.2.0
+	go -C hack/image run ./push --archive ../../bin/image.tar $(IMAGE)
 
 .PHONY: chart
 chart: ## Package the chart as bin/direct-propagation-<version>.tgz.
@@ -100,8 +110,9 @@ e2e: ## Run the end-to-end tests on a real fleet: Karmada with push and pull mem
 	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
 .PHONY: test-image
-test-image: ## Build the image and check its content.
+test-image: ## Build the image, check its content, push it to a registry and import it as containerd does.
 	go -C hack/image test -count 1 -timeout 20m $(TESTFLAGS) ./...
+	go -C hack/image/containerd test -count 1 -timeout 20m $(TESTFLAGS) ./...
 
 .PHONY: e2e-helm
 e2e-helm: test-image ## Install the chart with Helm in a host cluster next to Karmada, and test the installed controller.

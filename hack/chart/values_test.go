@@ -41,6 +41,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"rbac.propagated={Deployments}":              "at '/rbac/propagated/0': 'Deployments' does not match pattern",
 		"image.registry=":                            "image.registry: say which registry has the image",
 		"image.registry=karmada":                     "image.registry: say which registry has the image",
+		"image.repository=":                          "image.repository: say which image to run",
+		"image.repository=null":                      "image.repository: say which image to run",
 		"rbac.tokenLifetime=1 day":                   "at '/rbac/tokenLifetime'",
 		"rbac.propagated=null":                       "", // null takes the default away, and with it the kinds
 	} {
@@ -97,6 +99,20 @@ func compare(t *testing.T, path string, values, schema, root map[string]any) {
 	for name := range properties {
 		if _, known := values[name]; !known {
 			t.Errorf("the schema contains %s.%s, which is not a value", path, name)
+		}
+	}
+}
+
+// The notes name the image that the Pods run, and say how it gets where they find it.
+func TestNotesNameTheImage(t *testing.T) {
+	for setting, want := range map[string]string{
+		"image.tag=v9.8.7":                               "make image push-image IMAGE=registry.example.org/karmada-direct/controller-manager:v9.8.7",
+		"image.registry=localhost":                       "kind load image-archive bin/image.tar",
+		"image.digest=sha256:" + strings.Repeat("0", 64): "make image push-image IMAGE=<name>:<tag>",
+	} {
+		r := render(t, setting)
+		if image := r.pod().Containers[0].Image; !strings.Contains(r.notes, "Its image is "+image+".") || !strings.Contains(r.notes, want) {
+			t.Errorf("with %s, the notes do not name the image %s, or lack %q:\n%s", setting, image, want, r.notes)
 		}
 	}
 }

@@ -19,6 +19,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"os"
@@ -53,22 +54,28 @@ func fileLayer(source, destination string) (v1.Layer, error) {
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive.Bytes())), nil })
 }
 
-// writeArchive writes an image as a tar file of an OCI layout, which docker load,
-// podman load, ctr image import and skopeo can read.
-func writeArchive(path string, index v1.ImageIndex, tag, scratch string) error {
+// writeArchive writes an image as a tar file of an OCI layout. The annotations are
+// those that BuildKit writes. containerd, and with it `ctr images import`, kind and
+// Docker's containerd image store, names the image by the second one.
+func writeArchive(o order, index v1.ImageIndex, images []v1.Image, scratch string) error {
 	folder := filepath.Join(scratch, "layout")
 	written, err := layout.Write(folder, empty.Index)
 	if err != nil {
 		return err
 	}
 	names := layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": tag,
-		"io.containerd.image.name":          repositoryName + ":" + tag,
+		"org.opencontainers.image.ref.name": o.name[strings.LastIndex(o.name, ":")+1:],
+		"io.containerd.image.name":          o.name,
 	})
 	if err := written.AppendIndex(index, names); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".image-")
+	if len(images) == 1 {
+		if err := writeDockerManifest(filepath.Join(folder, "manifest.json"), o.name, images[0]); err != nil {
+			return err
+		}
+	}
+	file, err := os.CreateTemp(filepath.Dir(o.output), ".image-")
 	if err != nil {
 		return err
 	}
@@ -82,8 +89,30 @@ func writeArchive(path string, index v1.ImageIndex, tag, scratch string) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), path)
+	return os.Rename(file.Name(), o.output)
 }
+
+// writeDockerManifest describes the image in the format of `docker save`, with the
+// same blobs. Docker's own image store reads only this format. It can hold a single
+// platform, so only archives for one platform have this file.
+func writeDockerManifest(path, tag string, image v1.Image) error {
+	manifest, err := image.Manifest()
+	if err != nil {
+		return err
+	}
+	described := tarball.Descriptor{Config: blob(manifest.Config.Digest), RepoTags: []string{tag}}
+	for _, layer := range manifest.Layers {
+		described.Layers = append(described.Layers, blob(layer.Digest))
+	}
+	content, err := json.Marshal(tarball.Manifest{described})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o644) //nolint:gosec // everybody may read it
+}
+
+// blob returns the path of a blob in an OCI layout.
+func blob(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
 
 // tarFolder archives the files of a folder, sorted by name, without times and
 // owners.

@@ -45,6 +45,7 @@ import (
 func TestImage(t *testing.T) {
 	o := order{
 		root: "../..", output: filepath.Join(t.TempDir(), "image.tar"), version: "v9.8.7", progress: t.Output(),
+		name:      repositoryName + ":v9.8.7",
 		platforms: []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}},
 	}
 	digest, err := build(t.Context(), o)
@@ -117,8 +118,12 @@ func open(t *testing.T, archive string, digest v1.Hash) v1.ImageIndex {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Manifests) != 1 || list.Manifests[0].Digest != digest || list.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "v9.8.7" {
+	if len(list.Manifests) != 1 || list.Manifests[0].Digest != digest {
 		t.Fatalf("the archive contains %+v", list.Manifests)
+	}
+	names := list.Manifests[0].Annotations
+	if names["org.opencontainers.image.ref.name"] != "v9.8.7" || names["io.containerd.image.name"] != repositoryName+":v9.8.7" {
+		t.Errorf("the archive names the image %v", names)
 	}
 	index, err := outer.ImageIndex(digest)
 	if err != nil {

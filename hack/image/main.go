@@ -20,6 +20,9 @@ limitations under the License.
 // the Dockerfile calls. Both ways therefore build the same image.
 //
 //	image --output bin/image.tar --version v0.1.0 --platforms linux/amd64,linux/arm64
+//
+// The name in the archive is the one that the chart asks for with
+// image.registry=localhost. push/ pushes the archive to a registry.
 package main
 
 import (
@@ -36,14 +39,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// repositoryName is the name under which runtimes load the image. Nobody can
-// register a name below localhost.
+// repositoryName is the name under which runtimes load the image, unless another one
+// is given. Nobody can register a name below localhost.
 const repositoryName = "localhost/karmada-direct/controller-manager"
 
 // order describes what to build.
@@ -51,6 +55,7 @@ type order struct {
 	root      string // folder of the repository
 	output    string
 	version   string
+	name      string // name and tag under which runtimes load the image
 	platforms []v1.Platform
 	progress  io.Writer
 }
@@ -69,7 +74,8 @@ func run() error {
 	platforms := ""
 	flag.StringVar(&o.root, "root", "../..", "folder of the repository")
 	flag.StringVar(&o.output, "output", "image.tar", "path of the archive")
-	flag.StringVar(&o.version, "version", "dev", "version that the program reports, and tag of the image")
+	flag.StringVar(&o.version, "version", "dev", "version that the program reports")
+	flag.StringVar(&o.name, "name", "", "name and tag of the image (default "+repositoryName+":<version>)")
 	flag.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "platforms to build for")
 	flag.Parse()
 	for platform := range strings.SplitSeq(platforms, ",") {
@@ -79,16 +85,22 @@ func run() error {
 		}
 		o.platforms = append(o.platforms, *parsed)
 	}
+	if o.name == "" {
+		o.name = repositoryName + ":" + o.version
+	}
 	digest, err := build(ctx, o)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s:%s@%s\n", repositoryName, o.version, digest)
+	fmt.Printf("%s@%s\n", o.name, digest)
 	return nil
 }
 
 // build builds the archive and returns the digest of the image.
 func build(ctx context.Context, o order) (v1.Hash, error) {
+	if err := checkName(o.name); err != nil {
+		return v1.Hash{}, fmt.Errorf("--name: %w", err)
+	}
 	file, err := os.Open(filepath.Join(o.root, "Dockerfile"))
 	if err != nil {
 		return v1.Hash{}, err
@@ -104,6 +116,7 @@ func build(ctx context.Context, o order) (v1.Hash, error) {
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	images := []v1.Image{}
 	for _, platform := range o.platforms {
 		fmt.Fprintf(o.progress, "image: compiling for %s\n", platform)
 		program := filepath.Join(scratch, platform.Architecture, "program")
@@ -114,12 +127,25 @@ func build(ctx context.Context, o order) (v1.Hash, error) {
 		if err != nil {
 			return v1.Hash{}, fmt.Errorf("assembling the image for %s: %w", platform, err)
 		}
+		images = append(images, image)
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
 	}
-	if err := writeArchive(o.output, index, o.version, scratch); err != nil {
+	if err := writeArchive(o, index, images, scratch); err != nil {
 		return v1.Hash{}, fmt.Errorf("writing %s: %w", o.output, err)
 	}
 	return index.Digest()
+}
+
+// checkName rejects names that a runtime rejects, or understands as another name.
+func checkName(name string) error {
+	parsed, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return fmt.Errorf("%q: %w", name, err)
+	}
+	if _, tagged := parsed.(reference.NamedTagged); !tagged || parsed.String() != name {
+		return fmt.Errorf("%q: want registry/repository:tag", name)
+	}
+	return nil
 }
 
 // compile runs the script that the Dockerfile runs.

@@ -92,9 +92,12 @@ the key in it: {name, key}, as JSON. */}}
 {{/* The image must name its registry in a form that container runtimes recognize: a
 first part with a dot or a port, or localhost. */}}
 {{- define "dp.validateImage" -}}
+{{- if not .Values.image.repository }}
+{{- fail "image.repository: say which image to run. The default is karmada-direct/controller-manager, the name that `make image` gives it; see docs/install.md#image" }}
+{{- end }}
 {{- $first := include "dp.image" . | splitList "/" | first }}
 {{- if not (and (contains "/" (include "dp.image" .)) (or (contains "." $first) (contains ":" $first) (eq $first "localhost"))) }}
-{{- fail "image.registry: say which registry has the image. There is no default: build the image and push it to a registry of yours, see docs/tasks/helm.md" }}
+{{- fail "image.registry: say which registry has the image. There is no default, because somebody else could register it. Set image.registry=localhost for an image that you load on every node, or push it and set the name of your registry; see docs/install.md#image" }}
 {{- end }}
 {{- end }}
 
