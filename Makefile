@@ -26,6 +26,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0
 APP_VERSION = $(shell sed -n 's/^appVersion: //p' charts/direct-propagation/Chart.yaml)
 IMAGE ?= localhost/karmada-direct/controller-manager:$(if $(filter file,$(origin VERSION)),$(APP_VERSION),$(VERSION))
 PLATFORMS ?= linux/amd64,linux/arm64
+ARCHIVE ?= bin/image.tar
+
+# Additional flags for helm push, for example --plain-http for a registry on this machine.
+PUSHFLAGS ?=
 
 # Additional flags for go test, for example: make test-unit TESTFLAGS="-v -run 'TestPlan|TestRow'"
 TESTFLAGS ?=
@@ -65,15 +69,30 @@ build: ## Build bin/controller-manager.
 .PHONY: image
 image: ## Build the image as an OCI archive, bin/image.tar, without a daemon. PLATFORMS=linux/amd64 for one platform.
 	mkdir -p bin
-	go -C hack/image run . --root ../.. --output ../../bin/image.tar --version $(VERSION) --name $(IMAGE) --platforms $(PLATFORMS)
+	go -C hack/image run . --root ../.. --output $(abspath $(ARCHIVE)) --version $(VERSION) --name $(IMAGE) --platforms $(PLATFORMS)
 
 .PHONY: push-image
-push-image: ## Push bin/image.tar to a registry: make push-image IMAGE=registry.example.org/karmada-direct/controller-manager:v0.2.0
-	go -C hack/image run ./push --archive ../../bin/image.tar $(IMAGE)
+push-image: ## Push the archive of an image: make push-image IMAGE=registry.example.org/karmada-direct/controller-manager:v0.2.0
+	go -C hack/image run ./push --archive $(abspath $(ARCHIVE)) $(IMAGE)
 
 .PHONY: chart
 chart: ## Package the chart as bin/direct-propagation-<version>.tgz.
 	"$$(go -C hack/fleet run . build helm | tail -1)/helm" package charts/direct-propagation --destination bin
+
+.PHONY: push-chart
+push-chart: ## Push a package of the chart: make push-chart CHART=bin/direct-propagation-0.2.0.tgz CHARTS=registry.example.org/charts
+	pushed=$$("$$(go -C hack/fleet run . build helm | tail -1)/helm" push $(CHART) oci://$(CHARTS) $(PUSHFLAGS) 2>&1) || { echo "$${pushed}" >&2; exit 1; }; \
+		sed -n 's|^Pushed: \(.*\):[^:]*$$|\1|p; s|^Digest: |@|p' <<<"$${pushed}" | paste -s -d ''
+
+# Where a release is pushed: a registry and an owner. Additional flags, for example:
+# make release-dry-run VERSION=v0.3.0 RELEASEFLAGS=--check
+REGISTRY ?= ghcr.io/karmada-direct
+RELEASEFLAGS ?=
+
+.PHONY: release-dry-run
+release-dry-run: ## Build everything of a release in bin/release, and publish nothing. RELEASEFLAGS=--check builds twice and compares.
+	go -C hack/release run . --root ../.. --output ../../bin/release --version $(VERSION) --registry $(REGISTRY) \
+		--helm "$$(go -C hack/fleet run . build helm | tail -1)/helm" $(RELEASEFLAGS)
 
 ##@ Check
 
@@ -97,6 +116,8 @@ test-unit: ## Run the tests that need no server, with the race detector.
 	go -C hack/chart test -count 1 $(TESTFLAGS) ./...
 	go -C hack/fleet test -count 1 $(TESTFLAGS) ./...
 	go -C hack/tools test -count 1 $(TESTFLAGS) ./...
+	@# Without the test that compiles for several platforms, which test-image runs.
+	go -C hack/release test -count 1 -skip '^TestRelease$$' $(TESTFLAGS) ./...
 
 .PHONY: test-integration
 test-integration: ## Run the tests against a real API server and etcd; the first run builds them from source.
@@ -110,9 +131,10 @@ e2e: ## Run the end-to-end tests on a real fleet: Karmada with push and pull mem
 	go test -tags e2e -count 1 -timeout 45m -v $(TESTFLAGS) ./hack/e2e
 
 .PHONY: test-image
-test-image: ## Build the image, check its content, push it to a registry and import it as containerd does.
+test-image: ## Build the image and a release twice, check their content, push and import the image.
 	go -C hack/image test -count 1 -timeout 20m $(TESTFLAGS) ./...
 	go -C hack/image/containerd test -count 1 -timeout 20m $(TESTFLAGS) ./...
+	go -C hack/release test -count 1 -timeout 40m $(TESTFLAGS) ./...
 
 .PHONY: e2e-helm
 e2e-helm: test-image ## Install the chart with Helm in a host cluster next to Karmada, and test the installed controller.
