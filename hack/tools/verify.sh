@@ -127,6 +127,14 @@ check_scripts() {
   done < <(files '*.sh' .ci/run)
 }
 
+# Without shellcheck and pyflakes, which actionlint runs if they happen to be there.
+check_workflows() {
+  local linter workflows
+  linter=$(go -C hack/tools/actionlint tool -n actionlint)
+  mapfile -t workflows < <(files '.github/workflows/*')
+  "${linter}" -shellcheck= -pyflakes= "${workflows[@]}" || fail "actionlint"
+}
+
 # Offline, the database is not available. This is neither a failure of the change
 # nor a success: the last line of the output says so.
 check_vulnerabilities() {
@@ -145,6 +153,8 @@ step "license headers"
 check_licenses
 step "scripts"
 check_scripts
+step "workflows of GitHub"
+check_workflows
 step "go mod tidy, every module"
 check_tidy
 step "versions of Kubernetes and Karmada agree"
