@@ -77,16 +77,23 @@ func readWorkflows(t *testing.T) map[string]workflow {
 	return read
 }
 
-// commands returns every command of a workflow.
-func (w workflow) commands() []string {
-	steps, commands := slices.Clone(w.Runs.Steps), []string{}
+func (w workflow) steps() []step {
+	steps := slices.Clone(w.Runs.Steps)
 	for _, j := range w.Jobs {
 		steps = append(steps, j.Steps...)
+	}
+	return steps
+}
+
+// commands returns every command of a workflow.
+func (w workflow) commands() []string {
+	commands := []string{}
+	for _, j := range w.Jobs {
 		for _, included := range j.Strategy.Matrix.Include {
 			commands = append(commands, included["command"])
 		}
 	}
-	for _, s := range steps {
+	for _, s := range w.steps() {
 		commands = append(commands, s.Run)
 	}
 	return commands
@@ -188,12 +195,21 @@ func TestPathsInGitHubFilesExist(t *testing.T) {
 	}
 }
 
-// Each job gets only the permissions that it lists, and ends at some time.
+// pinned matches an action of this repository, or another one at a version or commit.
+var pinned = regexp.MustCompile(`^\./|@v[0-9]+(\.[0-9]+)*$|@[0-9a-f]{40}$`)
+
+// Each job gets only the permissions that it lists, and ends at some time. Actions
+// are not those of a branch.
 func TestWorkflowsAreConfined(t *testing.T) {
 	t.Parallel()
 	for file, w := range readWorkflows(t) {
 		if len(w.Jobs) > 0 && (w.Permissions == nil || len(w.Permissions) > 0 || w.Concurrency["group"] == nil) {
 			t.Errorf("%s has permissions %v for all jobs, want {}, and concurrency %v", file, w.Permissions, w.Concurrency)
+		}
+		for _, s := range w.steps() {
+			if s.Uses != "" && !pinned.MatchString(s.Uses) {
+				t.Errorf("%s uses %s, want a version or a commit", file, s.Uses)
+			}
 		}
 		for name, j := range w.Jobs {
 			if len(j.Permissions) == 0 || j.Timeout == 0 && j.Uses == "" {
