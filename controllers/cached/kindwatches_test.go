@@ -396,3 +396,22 @@ func TestClientFollowsKinds(t *testing.T) {
 	b.after(kindsFresh)
 	use(2)
 }
+
+// A watch shows what it has listed, and nothing else.
+func TestShows(t *testing.T) {
+	b := newWatchBench(t)
+	becomesTrue(t, "the watch shows the object", func() bool { return b.Shows(configMaps, "shop", "settings") })
+	for name, shown := range map[string]bool{
+		"another name":      b.Shows(configMaps, "shop", "web"),
+		"another namespace": b.Shows(configMaps, "bank", "settings"),
+		"another kind":      b.Shows(configMaps.GroupVersion().WithResource("secrets"), "shop", "settings"),
+	} {
+		if shown {
+			t.Errorf("it shows an object of %s", name)
+		}
+	}
+	b.Forget(b.user)
+	if b.Shows(configMaps, "shop", "settings") {
+		t.Error("it shows an object of a kind that is no longer watched")
+	}
+}

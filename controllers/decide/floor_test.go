@@ -56,6 +56,13 @@ func saidBefore(health propagationv1alpha1.Health, revision string, ago time.Dur
 	}
 }
 
+// refusedBefore is a row that has said for an hour that the cluster refuses the resource.
+func refusedBefore(observed *Observed) {
+	said := row("member1", metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, "denied by quota")
+	said.LastTransitionTime = metav1.NewTime(now.Add(-time.Hour))
+	observed.Status.Clusters = append(observed.Status.Clusters, said)
+}
+
 // onMember puts a Work on the cluster that was applied just now, of a template that
 // counts generations.
 func onMember(change ...func(*workv1alpha1.Work)) sceneOption {

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	propagationv1alpha1 "github.com/karmada-direct/karmada-direct/apis/propagation/v1alpha1"
 	"github.com/karmada-direct/karmada-direct/controllers/render"
 )
@@ -141,10 +143,11 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	denial, denied := observed.Denials[target.Cluster]
 	switch {
 	case !observed.isRenderable():
-		if observed.Status == nil || observed.Status.Rollout == nil {
+		if observed.Status != nil && observed.Status.Rollout != nil && work != nil {
 			// A rollout may have suspended it for a reason that is not known now.
-			planStanding(observed, plan, target, work)
+			target.Suspend = ptr.Deref(work.Spec.SuspendDispatching, false)
 		}
+		planStanding(observed, plan, target, work)
 	case denied:
 		plan.wait(denial.Wait)
 		planStanding(observed, plan, target, work)

@@ -272,32 +272,6 @@ func TestContactStartsToCountAnew(t *testing.T) {
 	}
 }
 
-// TestResourceChangesHands: when another resource is named, the old one stays
-// on a cluster until the new one is about to be written there.
-func TestResourceChangesHands(t *testing.T) {
-	renamed := func(o *Observed) { o.Spec.Resource.Name = "shop" }
-	old := on("member1", isConfirmed, isHealthy)
-	for name, tc := range map[string]struct {
-		observed *Observed
-		want     []string
-	}{
-		"the new one can be written": {scene([]string{"member1"}, old, renamed), []string{"create member1", "delete member1"}},
-		"the new one is missing":     {scene([]string{"member1"}, old, renamed, problem(Problem{})), nil},
-		"somebody holds the new one": {scene([]string{"member1"}, old, renamed, func(o *Observed) { o.Holders["member1"] = "somebody" }), []string{"look again in 3s"}},
-		"the cluster leaves, and the deletion of the old one hangs": {
-			scene([]string{"member1"}, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), renamed, func(o *Observed) { o.Holders["member1"] = "somebody" },
-				cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true, ReadySince: since})),
-			[]string{"nudge the deletion on member1", "look again in 3s"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
-				t.Errorf("NewPlan() (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // everyScene calls visit with every combination of states of a cluster, its Work and
 // the resource.
 func everyScene(visit func(name string, observed *Observed)) {

@@ -150,13 +150,16 @@ func planEnd(observed *Observed, plan *Plan, cluster string, work *workv1alpha1.
 		!state.Exists || !state.Ready {
 		return
 	}
-	since := nudged.at
+	since, patience := nudged.at, releaseTime
 	if !nudged.ending {
 		since = work.DeletionTimestamp.Time
+		if state.Terminating {
+			patience = leaveTime
+		}
 	}
 	// Only the controller's own clock measures how long Karmada has had: it runs from the
 	// last nudge.
-	if left := remaining(observed.Now, since, releaseTime); left > 0 {
+	if left := remaining(observed.Now, since, patience); left > 0 {
 		plan.wait(left)
 		return
 	}

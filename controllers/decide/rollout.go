@@ -116,7 +116,7 @@ func (o *Observed) MemberOf(target render.Target, labels map[string]string, assi
 	}
 	proof, _ := EvidenceOf(work)
 	member.Applied = proof == Confirmed
-	member.Refused = proof == Refused && refusalSettles(o.Now, work) == 0
+	member.Refused = o.refuses(target.Cluster, work)
 	if member.Applied {
 		member.Health = healthOf(o, work)
 	}

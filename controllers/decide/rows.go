@@ -168,7 +168,7 @@ func workRow(observed *Observed, target render.Target, work *workv1alpha1.Work) 
 		return confirmedRow(observed, target, work)
 	case target.Suspend && isHeldBack(work):
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonSuspended, "propagation to the cluster is suspended; the current revision waits")
-	case proof == Refused && refusalSettles(observed.Now, work) == 0:
+	case observed.refuses(name, work):
 		return row(name, metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, refusal(observed, work, applied.Message))
 	case proof == recreated:
 		return row(name, metav1.ConditionUnknown, propagationv1alpha1.ReasonApplying, "the object was deleted on the cluster and Karmada has re-created it; waiting for the cluster to confirm the current revision")

@@ -199,3 +199,63 @@ func TestHoldBack(t *testing.T) {
 		})
 	}
 }
+
+// TestResourceChangesHands: when another resource is named, the old one stays
+// on a cluster until the new one is about to be written there.
+func TestResourceChangesHands(t *testing.T) {
+	renamed := func(o *Observed) { o.Spec.Resource.Name = "shop" }
+	old := on("member1", isConfirmed, isHealthy)
+	for name, tc := range map[string]struct {
+		observed *Observed
+		want     []string
+	}{
+		"the new one can be written": {scene([]string{"member1"}, old, renamed), []string{"create member1", "delete member1"}},
+		"the new one is missing":     {scene([]string{"member1"}, old, renamed, problem(Problem{})), nil},
+		"somebody holds the new one": {scene([]string{"member1"}, old, renamed, func(o *Observed) { o.Holders["member1"] = "somebody" }), []string{"look again in 3s"}},
+		"the cluster leaves, and the deletion of the old one hangs": {
+			scene([]string{"member1"}, on("member1", preserve, withFinalizer, terminating(now.Add(-time.Minute))), renamed, func(o *Observed) { o.Holders["member1"] = "somebody" },
+				cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true, ReadySince: since})),
+			[]string{"nudge the deletion on member1", "look again in 3s"},
+		},
+		"the cluster leaves, and the deletion of the old one may not hang": {
+			scene([]string{"member1"}, on("member1", preserve, withFinalizer, terminating(now.Add(-5*time.Second))), renamed, func(o *Observed) { o.Holders["member1"] = "somebody" },
+				cluster("member1", Cluster{Exists: true, Ready: true, Terminating: true, ReadySince: since})),
+			[]string{"look again in 3s"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, steps(NewPlan(tc.observed))); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestStandingAfterARollout: the resource cannot be read, and the object has no rollout anymore.
+// Why a Work is suspended is not known; the rest of it is.
+func TestStandingAfterARollout(t *testing.T) {
+	rolled := func(o *Observed) {
+		o.Status = &propagationv1alpha1.PropagationStatus{Rollout: &propagationv1alpha1.RolloutStatus{}}
+	}
+	for name, tc := range map[string]struct {
+		change sceneOption
+		want   []string
+	}{
+		"suspended":                      {on("member1", isConfirmed, isSuspended), nil},
+		"not suspended":                  {on("member1", isConfirmed), nil},
+		"suspended, preservation begins": {func(o *Observed) { preserving(o); on("member1", isConfirmed, isSuspended)(o) }, []string{"set the terms on member1"}},
+		"its deletion hangs":             {on("member1", isConfirmed, preserve, withFinalizer, terminating(now.Add(-time.Minute))), []string{"nudge the deletion on member1", "look again in 3s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan := NewPlan(scene([]string{"member1"}, rolled, tc.change, barriers["it cannot be read"]))
+			if diff := cmp.Diff(tc.want, steps(plan)); diff != "" {
+				t.Errorf("NewPlan() (-want +got):\n%s", diff)
+			}
+			for _, write := range plan.Writes {
+				if !write.Target.Suspend {
+					t.Error("it is no longer suspended")
+				}
+			}
+		})
+	}
+}

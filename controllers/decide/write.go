@@ -365,3 +365,11 @@ func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
 	}
 	return remaining(now, applied.LastTransitionTime.Time, refusalGrace)
 }
+
+// refuses reports whether a cluster refuses a Work, and not just for a moment. What its row says
+// already stays: if the clock of the cluster is ahead, the moment is yet to come.
+func (o *Observed) refuses(cluster string, work *workv1alpha1.Work) bool {
+	proof, _ := EvidenceOf(work)
+	before := o.rowBefore(cluster)
+	return proof == Refused && (refusalSettles(o.Now, work) == 0 || before != nil && before.Reason == propagationv1alpha1.ReasonApplyFailed)
+}

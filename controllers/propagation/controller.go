@@ -182,7 +182,8 @@ func (r *Reconciler) decide(ctx context.Context, object cached.Object) (*decide.
 func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	stored, _ := r.vanished.Load(key)
 	at, witnessed := stored.(time.Time)
-	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: r.owners().goneUID(key)}
+	uid, known := r.owners().goneUID(key)
+	owner := render.Owner{Kind: r.Kind, Namespace: key.Namespace, Name: key.Name, UID: uid}
 	r.memories.retire(key)
 	observed := &decide.Observed{
 		Now: r.Clock.Now(), Owner: owner, Deleting: true, Vanished: true, Setbacks: r.memories.known(key).refused(),
@@ -191,6 +192,10 @@ func (r *Reconciler) sweep(ctx context.Context, key types.NamespacedName) (ctrl.
 	var err error
 	if observed.Works, err = r.observeWorks(ctx, owner); err != nil {
 		return r.unfinished(key, err)
+	}
+	if known {
+		// Somebody may have changed the name of the owner of a Work that another one needs.
+		maps.DeleteFunc(observed.Works, func(_ types.NamespacedName, work *workv1alpha1.Work) bool { return render.OwnerOf(work).UID != uid })
 	}
 	waiting := false
 	if !witnessed {

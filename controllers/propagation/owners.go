@@ -61,9 +61,9 @@ type owners interface {
 	// mayReturn returns a function that reports whether the Work of an owner that is gone
 	// may get one again on a cluster once this process knows more; nil if no Work may.
 	mayReturn(key types.NamespacedName) func(cluster string) bool
-	// goneUID is the UID of an owner that is gone, or stands for it if nobody knows it
+	// goneUID is the UID of an owner that is gone, or stands for it if it is not known
 	// anymore. The ledger keeps what is written for the owner under it.
-	goneUID(key types.NamespacedName) types.UID
+	goneUID(key types.NamespacedName) (uid types.UID, known bool)
 	// publish publishes the result of a reconcile.
 	publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error)
 }
@@ -184,7 +184,9 @@ func (o objects) require(object cached.Object, observed *decide.Observed) {
 
 func (objects) mayReturn(types.NamespacedName) func(string) bool { return nil }
 
-func (objects) goneUID(key types.NamespacedName) types.UID { return types.UID("gone " + key.String()) }
+func (objects) goneUID(key types.NamespacedName) (types.UID, bool) {
+	return types.UID("gone " + key.String()), false
+}
 
 // publish writes the status and aggregates onto the resource.
 func (o objects) publish(ctx context.Context, object cached.Object, observed *decide.Observed, plan *decide.Plan, found *verdicts) (publication, error) {
@@ -263,8 +265,8 @@ func (d dependencies) mayReturn(key types.NamespacedName) func(string) bool {
 }
 
 // goneUID is the same for each dependency that is ever made of a resource.
-func (dependencies) goneUID(key types.NamespacedName) types.UID {
-	return dependency.NewObject(key).GetUID()
+func (dependencies) goneUID(key types.NamespacedName) (types.UID, bool) {
+	return dependency.NewObject(key).GetUID(), true
 }
 
 // publish reports the result to the objects that require the dependency.

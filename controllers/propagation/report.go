@@ -363,6 +363,8 @@ const (
 	// watchPoll is how often to read a resource whose kind currently cannot be
 	// watched.
 	watchPoll = 10 * time.Second
-	// unseenPoll is how often to read a resource that the watch of its kind has not shown yet.
+	// unseenPoll and unseenMost are how often to read a resource that the watch of its kind has
+	// not shown yet: at first, and in the end.
 	unseenPoll = 5 * time.Second
+	unseenMost = 5 * time.Minute
 )

@@ -74,13 +74,14 @@ func (r *Reconciler) readResource(ctx context.Context, object cached.Object, obs
 	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
 		return decide.Resource{Problem: decide.ReadProblem(reference, mapping, key.Namespace, err)}, nil
 	}
-	poll = r.untilShown(poll, mapping.Resource, template)
+	poll = r.untilShown(poll, mapping.Resource, key, reference.Name)
 	if suffices && template.GetUID() == known.Resource.UID && template.GetResourceVersion() == known.Resource.Version {
 		resource := known.Sorted(found)
 		resource.Poll = poll
 		return resource, nil
 	}
 	if problem := decide.ForbiddenObject(template); problem != nil {
+		problem.Poll = poll
 		return decide.Resource{Problem: problem}, nil
 	}
 	learned, means, err := r.learn(ctx, observed, template, found, known)
@@ -144,12 +145,17 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 }
 
 // untilShown returns when to read again a resource that was just read. If it is deleted before
-// its watch shows it, nobody is woken.
-func (r *Reconciler) untilShown(poll time.Duration, resource schema.GroupVersionResource, read *unstructured.Unstructured) time.Duration {
-	if poll == 0 && !r.Resources.Shows(resource, read.GetNamespace(), read.GetName()) {
-		return unseenPoll
+// its watch shows it, nobody is woken. The longer that takes, the more seldom it is read.
+func (r *Reconciler) untilShown(poll time.Duration, resource schema.GroupVersionResource, key types.NamespacedName, name string) time.Duration {
+	memory, now := r.memories.of(key), r.Clock.Now()
+	switch {
+	case r.Resources.Shows(resource, key.Namespace, name):
+		memory.unseen = time.Time{}
+		return poll
+	case memory.unseen.IsZero():
+		memory.unseen = now
 	}
-	return poll
+	return decide.Sooner(poll, min(max(now.Sub(memory.unseen), unseenPoll), unseenMost))
 }
 
 // watchState returns what a failed watch of the kind means. Without permission to

@@ -57,10 +57,15 @@ func (r *Reconciler) requestedRevision(ctx context.Context, object cached.Object
 	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
 		return decide.Resource{Problem: decide.ReadProblem(reference, mapping, key.Namespace, err)}, nil
 	}
+	poll = r.untilShown(poll, mapping.Resource, key, reference.Name)
 	if problem := decide.ForbiddenObject(template); problem != nil {
+		problem.Poll = poll
 		return decide.Resource{Problem: problem}, nil
 	}
 	name, problem, err := r.nameRevision(ctx, object, observed, revisions, known, template)
+	if problem != nil {
+		problem.Poll = decide.Sooner(problem.Poll, poll)
+	}
 	if problem != nil || err != nil {
 		return decide.Resource{Problem: problem}, err
 	}
@@ -68,7 +73,7 @@ func (r *Reconciler) requestedRevision(ctx context.Context, object cached.Object
 		UID: template.GetUID(), Version: template.GetResourceVersion(), Generation: template.GetGeneration(), Revision: name, ClaimedBy: decide.ClaimOf(template),
 	}}
 	r.memories.of(key).remember(learned)
-	learned.Resource.Poll = r.untilShown(poll, mapping.Resource, template)
+	learned.Resource.Poll = poll
 	return learned.Resource, nil
 }
 

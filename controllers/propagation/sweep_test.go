@@ -103,7 +103,7 @@ func (b *bench) leavesNothing(t *testing.T) {
 	if _, remembered := b.vanished.Load(web); remembered || len(b.memories.byObject) > 0 {
 		t.Errorf("it is remembered as vanished: %t; memories: %d", remembered, len(b.memories.byObject))
 	}
-	if b.ledger.Pending(b.owners().goneUID(web)) {
+	if uid, _ := b.owners().goneUID(web); b.ledger.Pending(uid) {
 		t.Error("the ledger keeps its Works")
 	}
 }
@@ -261,29 +261,33 @@ func TestNamespaceIsObservedAgainAfterAConflict(t *testing.T) {
 	}
 }
 
-// The Work of a dependency that nobody requires anymore is removed, although somebody has
-// removed the name of the owner from it.
+// Somebody removes the name of the owner from the Work of a dependency. The Work stays while it
+// is required, and is removed when it is not.
 func TestNamelessWorkOfADependencyIsRemoved(t *testing.T) {
 	b := newBench(t, memberCluster("member1"), webDeployment())
 	b.Kind = render.DependencyKind
 	dependent := types.NamespacedName{Namespace: "shop", Name: "apps/v1/Deployment/web"}
-	look := func() {
+	look := func(key types.NamespacedName) {
 		t.Helper()
 		b.writes = nil
-		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: dependent}); err != nil {
+		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.requirements.Set(oneObject, dependency.Requirement{Dependencies: []types.NamespacedName{dependent}, Clusters: map[string]bool{"member1": false}})
-	look()
+	look(dependent)
 	b.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute)) // Karmada has seen its Works
 	work := b.workOn(t, "member1")
 	delete(work.Annotations, propagationv1alpha1.OwnerNameAnnotation)
 	if err := b.server.Update(t.Context(), work); err != nil {
 		t.Fatal(err)
 	}
+	look(types.NamespacedName{Namespace: "shop"}) // whom the Work names now
+	if len(b.writes) > 0 {
+		t.Errorf("while it is required: %v", b.writes)
+	}
 	b.requirements.Release(oneObject, nil)
-	look()
+	look(dependent)
 	if want := []string{"delete Work karmada-es-member1/" + work.Name}; !slices.Equal(b.writes, want) {
 		t.Errorf("writes %v, want %v", b.writes, want)
 	}

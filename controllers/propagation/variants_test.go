@@ -306,6 +306,11 @@ func TestResourceThatItsWatchNeverShows(t *testing.T) {
 	if wait, reason := look(); wait == 0 || wait > unseenPoll || reason != propagationv1alpha1.ReasonApplying {
 		t.Errorf("looks again in %v; %s", wait, reason)
 	}
+	passive := clocktesting.NewFakePassiveClock(b.Clock.Now().Add(time.Minute))
+	b.Clock = passive
+	if wait, _ := look(); wait < 50*time.Second || wait > unseenMost {
+		t.Errorf("after a minute, it looks again in %v", wait)
+	}
 	if err := b.server.Delete(t.Context(), webDeployment()); err != nil {
 		t.Fatal(err)
 	}

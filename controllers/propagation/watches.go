@@ -247,7 +247,7 @@ func (r *Reconciler) onWork() handler.EventHandler {
 			r.ledger.Ended(deleted.Object)
 			owner := render.OwnerOf(deleted.Object)
 			if owner.Kind == r.Kind || owner.Kind == "" {
-				vanished := r.owners().goneUID(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
+				vanished, _ := r.owners().goneUID(types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 				r.ledger.Gone(deleted.Object, owner.UID, vanished)
 			}
 			wake(deleted.Object, queue, priorityReport)

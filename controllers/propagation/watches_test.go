@@ -149,7 +149,7 @@ func TestGoneWorkConcernsItsOwner(t *testing.T) {
 		queue := priorityqueue.New[reconcile.Request]("test")
 		r := &Reconciler{Kind: kind, ledger: cached.NewLedger(passive), requirements: dependency.NewRequirements(), backlog: &backlog{}}
 		r.objects = func(string) ([]client.Object, error) { return []client.Object{webPropagation()}, nil }
-		vanished := dependencies{}.goneUID(types.NamespacedName{Namespace: "shop", Name: "v1/ConfigMap/web"})
+		vanished, _ := dependencies{}.goneUID(types.NamespacedName{Namespace: "shop", Name: "v1/ConfigMap/web"})
 		for _, owner := range []types.UID{"reader", vanished} {
 			if err := r.ledger.Wrote(owner, versioned("a", "9")); err != nil {
 				t.Fatal(err)

@@ -200,7 +200,7 @@ func (t *truth) checkPermission(held *holding) {
 	came, known := t.came[held.where.key]
 	since, acts := t.acts[titleOf(object)]
 	resource := t.desired.latest(held.where.key)
-	if !known || !acts || since.After(came) || resource == nil {
+	if !known || !acts || !since.Before(came) || resource == nil {
 		return
 	}
 	for _, permission := range []string{"", held.where.member} {

@@ -279,9 +279,6 @@ func (w *World) isYetToCome(object cached.Object, cluster string) bool {
 // nothing new can be propagated.
 func (w *World) hasTerms(ctx context.Context, object cached.Object) error {
 	key := keyOfResource(object)
-	if w.isUnreadable(key) && object.GetSpec().Rollout == nil && object.GetStatus().Rollout != nil {
-		return nil // what a rollout has held back stays until the resource can be read
-	}
 	for _, target := range w.truth.desired.targets(object) {
 		held := w.truth.works[render.WorkKey(target.Name, key.Kind, key.Namespace, key.Name)]
 		if held == nil || held.work.DeletionTimestamp != nil || !isOurs(held.work) || held.work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()) || !w.mayHaveWork(ctx, target.Name) {
@@ -290,7 +287,9 @@ func (w *World) hasTerms(ctx context.Context, object cached.Object) error {
 		if held.where.key != key && ptr.Deref(held.work.Spec.SuspendDispatching, false) {
 			continue // it holds an object that nobody names anymore, and is not resumed
 		}
-		if why := differsInTerms(object, target.Name, held.work); why != "" {
+		// What a rollout has held back stays until the resource can be read.
+		stays := w.isUnreadable(key) && object.GetSpec().Rollout == nil && object.GetStatus().Rollout != nil
+		if why := differsInTerms(object, target.Name, held.work, stays); why != "" {
 			return violated("wrong terms", "the Work of %s for %s: %s", titleOf(object), target.Name, why)
 		}
 	}
@@ -298,8 +297,8 @@ func (w *World) hasTerms(ctx context.Context, object cached.Object) error {
 }
 
 // differsInTerms returns how a Work differs from what it should be, whatever its content is;
-// empty if it does not.
-func differsInTerms(object cached.Object, cluster string, work *workv1alpha1.Work) string {
+// empty if it does not. stays means that it may be suspended or not.
+func differsInTerms(object cached.Object, cluster string, work *workv1alpha1.Work, stays bool) string {
 	owner := types.NamespacedName{Namespace: work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation], Name: work.Annotations[propagationv1alpha1.OwnerNameAnnotation]}
 	suspended := isSuspended(object.GetSpec(), cluster)
 	switch {
@@ -307,7 +306,7 @@ func differsInTerms(object cached.Object, cluster string, work *workv1alpha1.Wor
 		return fmt.Sprintf("it names %s as its owner", owner)
 	case !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer):
 		return "it lacks the finalizer of Karmada"
-	case ptr.Deref(work.Spec.SuspendDispatching, false) != suspended && !isHeldBack(object, cluster):
+	case ptr.Deref(work.Spec.SuspendDispatching, false) != suspended && !isHeldBack(object, cluster) && !stays:
 		return fmt.Sprintf("suspended: %t", !suspended)
 	case ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != preserves(object):
 		return fmt.Sprintf("preserves: %t", !preserves(object))
@@ -344,7 +343,7 @@ func (w *World) mayGet(object cached.Object, cluster string) bool {
 func (w *World) differs(object cached.Object, target propagationv1alpha1.TargetCluster, held *holding, resource *unstructured.Unstructured) string {
 	work, spec := held.work, object.GetSpec()
 	wanted := map[bool]string{true: "overwrite", false: "abort"}[spec.ConflictResolution == propagationv1alpha1.ConflictOverwrite]
-	resolution, terms := resolutionOf(held.work), differsInTerms(object, target.Name, work)
+	resolution, terms := resolutionOf(held.work), differsInTerms(object, target.Name, work, false)
 	switch {
 	case work.Labels[propagationv1alpha1.OwnerUIDLabel] != string(object.GetUID()):
 		return "it is marked as that of another owner"

@@ -167,7 +167,7 @@ func (w *World) rest(ctx context.Context) error {
 			synctest.Wait()
 		}
 		if w.truth.changes != changes {
-			return violated("not at rest", "the controller writes although nothing has changed")
+			return violated("not at rest", "the controller writes although nothing has changed: %s", w.truth.last)
 		}
 	}
 	synctest.Wait()

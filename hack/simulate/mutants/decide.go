@@ -363,7 +363,7 @@ var inPlans = []Mutant{
 	{
 		Name:  "suspending has no effect while the resource is missing or cannot be read",
 		Theme: "watches",
-		Edits: one("decide/plan.go", "planTarget", `if observed.Status == nil || observed.Status.Rollout == nil {`, `if false {`),
+		Edits: one("decide/plan.go", "planTarget", "false)\n\t\t}\n\t\tplanStanding(observed, plan, target, work)", "false)\n\t\t}"),
 	},
 	{
 		Name:  "a True of an older attempt is never resolved",
