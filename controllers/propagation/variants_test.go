@@ -319,6 +319,18 @@ func TestResourceThatItsWatchNeverShows(t *testing.T) {
 	}
 }
 
+// The same holds when a rollout has ended, and nothing else is to come.
+func TestRolloutOfAResourceThatItsWatchNeverShows(t *testing.T) {
+	s := newStage(t, nil)
+	for range 20 {
+		result, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: web})
+		if err != nil || result.RequeueAfter == 0 || result.RequeueAfter > unseenMost {
+			t.Fatalf("looks again in %v: %v", result.RequeueAfter, err)
+		}
+		s.clock.SetTime(s.clock.Now().Add(result.RequeueAfter))
+	}
+}
+
 // A resource that the watch of its kind shows is not read again.
 func TestResourceThatItsWatchShows(t *testing.T) {
 	b := newBench(t, aShop()...)
