@@ -272,7 +272,7 @@ func (w *World) needsNoWork(ctx context.Context, object cached.Object, target pr
 
 // isYetToCome reports whether a rollout is yet to reach a cluster, or cannot.
 func (w *World) isYetToCome(object cached.Object, cluster string) bool {
-	return ptr.Deref(heldAt(object, cluster), "none") == "" || w.isUnreadableRevision(object, cluster)
+	return ptr.Deref(heldAt(object, cluster), "none") == "" || w.isUnreadableRevision(object, cluster) || strings.Contains(rowOf(object, cluster), "had nothing before the rollout")
 }
 
 // hasTerms checks what needs no content in the Works of an object: it is right even if
