@@ -57,8 +57,10 @@ const (
 	// server is overloaded, and smallRequests how many requests may pass meanwhile if the
 	// rate is so low that this takes longer: on a slow machine, the usual rate is low, too.
 	smallPatience, smallRequests = 45 * time.Second, 240
-	// overloadPatience is how long all Works may take with all capacity.
+	// overloadPatience is how long all Works may take with all capacity, or
+	// overloadPerWork for each if that is longer.
 	overloadPatience = 10 * time.Minute
+	overloadPerWork  = 100 * time.Millisecond
 )
 
 // overload is an API server that has too little capacity for a large tenant.
@@ -90,6 +92,11 @@ func TestOverload(t *testing.T) {
 	o.bears(overloading{name: "a fiftieth of the usual rate", rate: rate, least: rate / 2, patience: patience})
 	o.recovers()
 	o.empties()
+}
+
+// patience is how long all Works may take with all capacity.
+func (o *overload) patience() time.Duration {
+	return max(overloadPatience, time.Duration(o.objects*overloadClusters)*overloadPerWork)
 }
 
 func newOverload(t *testing.T) *overload {
@@ -156,7 +163,7 @@ func (o *overload) fills() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.large.Within(overloadPatience, "all objects are Ready", o.allReady)
+	o.large.Within(o.patience(), "all objects are Ready", o.allReady)
 	took := time.Since(began)
 	o.usual = float64(o.gate.flow().peak)
 	o.small.Propagation("one").Settles(o.small.Revision(testbed.ConfigMap("one", "")), time.Time{})
@@ -318,7 +325,7 @@ func (o *overload) recovers() {
 	began := time.Now()
 	settled := o.small.Propagation("one").Settles(o.small.Revision(testbed.ConfigMap("one", "")), time.Time{})
 	lasted(t, "limit removed → small tenant's object Ready", max(0, settled.Sub(began)), smallPatience)
-	o.large.Within(overloadPatience, "all objects are Ready", o.allReady)
+	o.large.Within(o.patience(), "all objects are Ready", o.allReady)
 	measured(t, "limit removed → all objects of the large tenant Ready", fmt.Sprintf("%.0f s", time.Since(began).Seconds()), "")
 	o.wroteNoMoreThanNeeded()
 }
@@ -348,7 +355,7 @@ func (o *overload) empties() {
 	if err := karmada.DeleteAllOf(o.large.Ctx, &DirectPropagation{}, client.InNamespace(o.large.Name)); err != nil {
 		t.Fatal(err)
 	}
-	o.large.Within(overloadPatience, "the objects of the large tenant are gone", func(ctx context.Context) error {
+	o.large.Within(o.patience(), "the objects of the large tenant are gone", func(ctx context.Context) error {
 		list := &propagationv1alpha1.DirectPropagationList{}
 		if err := karmada.List(ctx, list, client.InNamespace(o.large.Name), client.Limit(1)); err != nil || len(list.Items) == 0 {
 			return err
