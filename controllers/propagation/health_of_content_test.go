@@ -42,7 +42,8 @@ import (
 func says(status string) func(*workv1alpha1.Work) {
 	return func(work *workv1alpha1.Work) {
 		work.Status.ManifestStatuses = []workv1alpha1.ManifestStatus{{
-			Health: workv1alpha1.ResourceHealthy, Status: &runtime.RawExtension{Raw: []byte(status)},
+			Identifier: workv1alpha1.ResourceIdentifier{Group: "apps", Kind: "Deployment"},
+			Health:     workv1alpha1.ResourceHealthy, Status: &runtime.RawExtension{Raw: []byte(status)},
 		}}
 	}
 }

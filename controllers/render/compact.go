@@ -27,8 +27,11 @@ import (
 	"strings"
 	"unique"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/karmada-io/karmada/pkg/util"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
 	workv1alpha2 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha2"
@@ -185,8 +188,11 @@ func MemberGeneration(status *workv1alpha1.ManifestStatus) (int64, bool) {
 }
 
 // UnavailableReplicas is the number of replicas of a Deployment that are not available; 0
-// for other kinds.
+// for other kinds, whose status may mean something else by that name.
 func UnavailableReplicas(status *workv1alpha1.ManifestStatus) int64 {
+	if status.Identifier.Group != appsv1.GroupName || status.Identifier.Kind != util.DeploymentKind {
+		return 0
+	}
 	return generations(status).UnavailableReplicas
 }
 
@@ -194,7 +200,7 @@ func UnavailableReplicas(status *workv1alpha1.ManifestStatus) int64 {
 type reportedGenerations struct {
 	Generation                 *int64 `json:"generation,omitempty"`
 	ResourceTemplateGeneration *int64 `json:"resourceTemplateGeneration,omitempty"`
-	// UnavailableReplicas is in the status of Deployments only.
+	// UnavailableReplicas counts for Deployments only.
 	UnavailableReplicas int64 `json:"unavailableReplicas,omitempty"`
 }
 

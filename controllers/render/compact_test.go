@@ -250,3 +250,13 @@ func TestCutStatusAddsNoGeneration(t *testing.T) {
 		}
 	}
 }
+
+// A custom resource may call something else unavailableReplicas.
+func TestUnavailableReplicas(t *testing.T) {
+	for kind, want := range map[schema.GroupKind]int64{{Group: "apps", Kind: "Deployment"}: 2, {Group: "apps", Kind: "StatefulSet"}: 0, {Group: "example.org", Kind: "Deployment"}: 0} {
+		status := &workv1alpha1.ManifestStatus{Identifier: workv1alpha1.ResourceIdentifier{Group: kind.Group, Kind: kind.Kind}, Status: &runtime.RawExtension{Raw: []byte(`{"unavailableReplicas":2}`)}}
+		if got := render.UnavailableReplicas(status); got != want {
+			t.Errorf("%s: %d, want %d", kind, got, want)
+		}
+	}
+}
