@@ -25,6 +25,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0
 # image.registry=localhost. If a VERSION is given, it is the tag.
 APP_VERSION = $(shell sed -n 's/^appVersion: //p' charts/direct-propagation/Chart.yaml)
 IMAGE ?= localhost/karmada-direct/controller-manager:$(if $(filter file,$(origin VERSION)),$(APP_VERSION),$(VERSION))
+# What the image says of itself: without a version, its install-crds could not know newer definitions from older ones.
+IMAGE_VERSION = $(if $(filter file,$(origin VERSION)),$(APP_VERSION)+$(VERSION),$(VERSION))
 PLATFORMS ?= linux/amd64,linux/arm64
 ARCHIVE ?= bin/image.tar
 
@@ -69,7 +71,7 @@ build: ## Build bin/controller-manager.
 .PHONY: image
 image: ## Build the image as an OCI archive, bin/image.tar, without a daemon. PLATFORMS=linux/amd64 for one platform.
 	mkdir -p bin
-	go -C hack/image run . --root ../.. --output $(abspath $(ARCHIVE)) --version $(VERSION) --name $(IMAGE) --platforms $(PLATFORMS)
+	go -C hack/image run . --root ../.. --output $(abspath $(ARCHIVE)) --version $(IMAGE_VERSION) --name $(IMAGE) --platforms $(PLATFORMS)
 
 .PHONY: push-image
 push-image: ## Push the archive of an image: make push-image IMAGE=registry.example.org/karmada-direct/controller-manager:v0.2.0

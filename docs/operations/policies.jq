@@ -69,7 +69,8 @@ def directPropagation($policy): {
     resource: {apiVersion: .spec.resource.apiVersion, kind: .spec.resource.kind, name: .spec.resource.name},
     clusters: targets(hasReplicas and ($policy | isDivided)),
     conflictResolution: "Overwrite"
-  } + if $policy.spec.propagateDeps then {propagateDeps: true} else {} end)
+  } + if $policy.spec.propagateDeps then {propagateDeps: true} else {} end
+    + if $policy.spec.preserveResourcesOnDeletion then {preserveResourcesOnDeletion: true} else {} end)
 };
 
 def list: {apiVersion: "v1", kind: "List", items: .};
@@ -88,7 +89,7 @@ def report: .[]
     elif $print == "policies" then
       map(.policy | del(.status) | .metadata |= ({name, namespace} + ({labels, annotations} | map_values(. // {} | own)))) | list
     elif $print == "preserve" then
-      .[].policy | "kubectl -n \(.metadata.namespace) patch propagationpolicy \(.metadata.name) --type merge -p '{\"spec\":{\"preserveResourcesOnDeletion\":true}}'"
+      .[].policy | select(.spec.preserveResourcesOnDeletion != true) | "kubectl -n \(.metadata.namespace) patch propagationpolicy \(.metadata.name) --type merge -p '{\"spec\":{\"preserveResourcesOnDeletion\":true}}'"
     elif $print == "release" then .[]
       | "kubectl -n \(.policy.metadata.namespace) delete propagationpolicy \(.policy.metadata.name)",
         (.bindings[] | "kubectl -n \(.metadata.namespace) delete resourcebinding \(.metadata.name)")

@@ -52,7 +52,11 @@ var ranks = map[string]int{"Features": -2, "Fixes": -1, "Other": 1}
 func writeNotes(ctx context.Context, o order, digest, path string) error {
 	// Without an earlier release, all commits are new.
 	since, rev := "", "HEAD"
-	described, err := git(ctx, o.root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "--exclude", o.version)
+	describe := []string{"describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "--exclude", o.version}
+	if !strings.Contains(o.version, "-") {
+		describe = append(describe, "--exclude", "v*-*") // the changes since a pre-release are not all
+	}
+	described, err := git(ctx, o.root, describe...)
 	if err == nil {
 		since = strings.TrimSpace(described)
 		rev = since + "..HEAD"

@@ -131,6 +131,9 @@ func TestNotes(t *testing.T) {
 		"decide: plans are <shorter>, says @nobody", "Merge it all", "chart, docs: notes\n\nBREAKING CHANGE: all of it",
 	} {
 		r.commits(message)
+		if message == "feat: rollouts" {
+			r.git("tag", "v0.3.0-rc.1") // the notes of v0.3.0 go back to v0.2.0
+		}
 	}
 	r.git("tag", "v0.3.0")
 	r.registry, r.time = "registry.example.org/somebody", time.Unix(0, 0)

@@ -57,7 +57,7 @@ type step struct{ Run, Uses string }
 func readWorkflows(t *testing.T) map[string]workflow {
 	t.Helper()
 	read := map[string]workflow{}
-	for _, pattern := range []string{".github/workflows/*.yaml", ".github/actions/*/action.yaml"} {
+	for _, pattern := range []string{".github/workflows/*.y*ml", ".github/actions/*/action.y*ml"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, files, err)
@@ -195,11 +195,12 @@ func TestPathsInGitHubFilesExist(t *testing.T) {
 	}
 }
 
-// pinned matches an action of this repository, or another one at a version or commit.
+// pinned matches an action of this repository, or another one at something that looks like a
+// version, or at a commit.
 var pinned = regexp.MustCompile(`^\./|@v[0-9]+(\.[0-9]+)*$|@[0-9a-f]{40}$`)
 
 // Each job gets only the permissions that it lists, and ends at some time. Actions
-// are not those of a branch.
+// are not those of a branch like main.
 func TestWorkflowsAreConfined(t *testing.T) {
 	t.Parallel()
 	for file, w := range readWorkflows(t) {

@@ -161,6 +161,7 @@ no	lab/pending	pending-service is being deleted
 no	lab/pending	pending-service is not scheduled
 no	lab/sums	divides the completions of Job sums
 no	lab/sums	has not claimed ConfigMap sums: it does not exist, or another policy has it
+yes	shop/kept	Service kept on 1 clusters
 yes	shop/web	Deployment web on 2 clusters, Service web on 2 clusters
 `
 
@@ -172,7 +173,8 @@ func TestPolicies(t *testing.T) {
 		for arguments, want := range map[string]string{
 			"report -A":   report,
 			"preserve -A": `kubectl -n shop patch propagationpolicy web --type merge -p '{"spec":{"preserveResourcesOnDeletion":true}}'` + "\n",
-			"release -A": "kubectl -n shop delete propagationpolicy web\n" +
+			"release -A": "kubectl -n shop delete propagationpolicy kept\nkubectl -n shop delete resourcebinding kept-service\n" +
+				"kubectl -n shop delete propagationpolicy web\n" +
 				"kubectl -n shop delete resourcebinding web-deployment\nkubectl -n shop delete resourcebinding web-service\n",
 			"report --divided -A": strings.Replace(report, "no\tlab/batch\tdivides replicas: --divided fixes the number that each cluster has now",
 				"yes\tlab/batch\tDeployment batch on 2 clusters, Service batch on 2 clusters; names replace what chooses the clusters", 1),
@@ -208,7 +210,8 @@ func compact(t *testing.T, list string) string {
 	return lines.String()
 }
 
-const objects = `{"apiVersion":"propagation.karmada-direct.io/v1alpha1","kind":"DirectPropagation","metadata":{"name":"web-deployment","namespace":"shop"},"spec":{"clusters":[{"name":"member1"},{"name":"member2"}],"conflictResolution":"Overwrite","propagateDeps":true,"resource":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}}
+const objects = `{"apiVersion":"propagation.karmada-direct.io/v1alpha1","kind":"DirectPropagation","metadata":{"name":"kept-service","namespace":"shop"},"spec":{"clusters":[{"name":"member1"}],"conflictResolution":"Overwrite","preserveResourcesOnDeletion":true,"resource":{"apiVersion":"v1","kind":"Service","name":"kept"}}}
+{"apiVersion":"propagation.karmada-direct.io/v1alpha1","kind":"DirectPropagation","metadata":{"name":"web-deployment","namespace":"shop"},"spec":{"clusters":[{"name":"member1"},{"name":"member2"}],"conflictResolution":"Overwrite","propagateDeps":true,"resource":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}}}
 {"apiVersion":"propagation.karmada-direct.io/v1alpha1","kind":"DirectPropagation","metadata":{"name":"web-service","namespace":"shop"},"spec":{"clusters":[{"name":"member1"},{"name":"member2"}],"conflictResolution":"Overwrite","propagateDeps":true,"resource":{"apiVersion":"v1","kind":"Service","name":"web"}}}
 `
 
@@ -217,7 +220,8 @@ const divided = `{"apiVersion":"propagation.karmada-direct.io/v1alpha1","kind":"
 `
 
 // The copy of a policy has nothing that only the API server and Karmada set.
-const copies = `{"apiVersion":"policy.karmada.io/v1alpha1","kind":"PropagationPolicy","metadata":{"annotations":{},"labels":{"team":"shop"},"name":"web","namespace":"shop"},"spec":{"conflictResolution":"Abort","placement":{"clusterAffinity":{"clusterNames":["member2","member1"]},"clusterTolerations":[{"effect":"NoExecute","key":"cluster.karmada.io/not-ready","operator":"Exists","tolerationSeconds":300}]},"preemption":"Never","priority":0,"propagateDeps":true,"resourceSelectors":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},{"apiVersion":"v1","kind":"Service","name":"web"}],"schedulerName":"default-scheduler"}}
+const copies = `{"apiVersion":"policy.karmada.io/v1alpha1","kind":"PropagationPolicy","metadata":{"annotations":{},"labels":{},"name":"kept","namespace":"shop"},"spec":{"placement":{"clusterAffinity":{"clusterNames":["member1"]}},"preserveResourcesOnDeletion":true,"resourceSelectors":[{"apiVersion":"v1","kind":"Service","name":"kept"}]}}
+{"apiVersion":"policy.karmada.io/v1alpha1","kind":"PropagationPolicy","metadata":{"annotations":{},"labels":{"team":"shop"},"name":"web","namespace":"shop"},"spec":{"conflictResolution":"Abort","placement":{"clusterAffinity":{"clusterNames":["member2","member1"]},"clusterTolerations":[{"effect":"NoExecute","key":"cluster.karmada.io/not-ready","operator":"Exists","tolerationSeconds":300}]},"preemption":"Never","priority":0,"propagateDeps":true,"resourceSelectors":[{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},{"apiVersion":"v1","kind":"Service","name":"web"}],"schedulerName":"default-scheduler"}}
 `
 
 // What is to be applied names each resource, its clusters, and the replicas that the
