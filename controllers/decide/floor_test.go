@@ -56,10 +56,10 @@ func saidBefore(health propagationv1alpha1.Health, revision string, ago time.Dur
 	}
 }
 
-// refusedBefore is a row that has said for an hour that the cluster refuses the resource.
+// refusedBefore is a row that has said for ten minutes that the cluster refuses the resource.
 func refusedBefore(observed *Observed) {
 	said := row("member1", metav1.ConditionFalse, propagationv1alpha1.ReasonApplyFailed, "denied by quota")
-	said.LastTransitionTime = metav1.NewTime(now.Add(-time.Hour))
+	said.LastTransitionTime = metav1.NewTime(now.Add(-10 * time.Minute))
 	observed.Status.Clusters = append(observed.Status.Clusters, said)
 }
 

@@ -145,7 +145,7 @@ func planTarget(observed *Observed, plan *Plan, target render.Target) {
 	case !observed.isRenderable():
 		if observed.Status != nil && observed.Status.Rollout != nil && work != nil {
 			// A rollout may have suspended it for a reason that is not known now.
-			target.Suspend = ptr.Deref(work.Spec.SuspendDispatching, false)
+			target.Suspend = target.Suspend || ptr.Deref(work.Spec.SuspendDispatching, false)
 		}
 		planStanding(observed, plan, target, work)
 	case denied:

@@ -116,7 +116,7 @@ func (o *Observed) MemberOf(target render.Target, labels map[string]string, assi
 	}
 	proof, _ := EvidenceOf(work)
 	member.Applied = proof == Confirmed
-	member.Refused = o.refuses(target.Cluster, work)
+	member.Refused = proof == Refused && refusalSettles(o.Now, work) == 0
 	if member.Applied {
 		member.Health = healthOf(o, work)
 	}

@@ -244,6 +244,7 @@ func TestStandingAfterARollout(t *testing.T) {
 		"suspended":                      {on("member1", isConfirmed, isSuspended), nil},
 		"not suspended":                  {on("member1", isConfirmed), nil},
 		"suspended, preservation begins": {func(o *Observed) { preserving(o); on("member1", isConfirmed, isSuspended)(o) }, []string{"set the terms on member1"}},
+		"suspension begins":              {func(o *Observed) { suspended(o); on("member1", isConfirmed)(o) }, []string{"set the terms on member1"}},
 		"its deletion hangs":             {on("member1", isConfirmed, preserve, withFinalizer, terminating(now.Add(-time.Minute))), []string{"nudge the deletion on member1", "look again in 3s"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,6 +97,9 @@ func TestRowsOfAnswers(t *testing.T) {
 		"still the old revision":       {scene(one, on("member1", revision(older), isConfirmed, isHealthy)), Outcome{}, "member1 Unknown Unknown Applying 0ddba11: the current revision is not written yet"},
 		"refused":                      {scene(one, on("member1", isRefused, isHealthy, remembers)), Outcome{}, "member1 False Unknown ApplyFailed 0ddba11: denied by quota"},
 		"refused a moment ago":         {scene(one, on("member1", refusedAt(now.Add(-time.Second)))), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision"},
+		"another content was refused": {
+			scene(one, refusedBefore, on("member1", refusedAt(now.Add(-time.Second)), wasReset(time.Minute))), Outcome{}, "member1 Unknown Unknown Applying : waiting for the cluster to confirm the current revision",
+		},
 		"refused by a clock that was ahead": {
 			scene(one, refusedBefore, on("member1", refusedAt(now.Add(-time.Second)))), Outcome{}, "member1 False Unknown ApplyFailed : denied by quota",
 		},

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	workv1alpha1 "github.com/karmada-io/karmada/pkg/apis/work/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -366,10 +367,17 @@ func refusalSettles(now time.Time, work *workv1alpha1.Work) time.Duration {
 	return remaining(now, applied.LastTransitionTime.Time, refusalGrace)
 }
 
-// refuses reports whether a cluster refuses a Work, and not just for a moment. What its row says
-// already stays: if the clock of the cluster is ahead, the moment is yet to come.
+// refuses reports whether a cluster refuses a Work, and not just for a moment. What its row has
+// said of this content already stays: if the clock of the cluster is ahead, the moment is yet to
+// come.
 func (o *Observed) refuses(cluster string, work *workv1alpha1.Work) bool {
 	proof, _ := EvidenceOf(work)
-	before := o.rowBefore(cluster)
-	return proof == Refused && (refusalSettles(o.Now, work) == 0 || before != nil && before.Reason == propagationv1alpha1.ReasonApplyFailed)
+	if proof != Refused || refusalSettles(o.Now, work) == 0 {
+		return proof == Refused
+	}
+	before, written := o.rowBefore(cluster), work.CreationTimestamp.Time
+	if reset := meta.FindStatusCondition(work.Status.Conditions, propagationv1alpha1.WorkConditionReset); reset != nil && reset.LastTransitionTime.After(written) {
+		written = reset.LastTransitionTime.Time
+	}
+	return before != nil && before.Reason == propagationv1alpha1.ReasonApplyFailed && before.LastTransitionTime.After(written)
 }

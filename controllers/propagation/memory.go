@@ -101,9 +101,8 @@ type memory struct {
 	// aggregation is what was last aggregated onto the resource.
 	aggregation aggregation
 
-	// unseen is since when the resource is read that its watch does not show; the zero time if
-	// it does.
-	unseen time.Time
+	// unseen is the resource that is read because its watch does not show it; empty if it does.
+	unseen unseen
 	// succeeded is the UID of the object whose spec was known to be the newest before its
 	// Works were written.
 	succeeded types.UID

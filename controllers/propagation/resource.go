@@ -67,11 +67,13 @@ func (r *Reconciler) readResource(ctx context.Context, object cached.Object, obs
 	known, remembered := r.memories.of(key).recall(observed.Generation, found.Inputs)
 	suffices := !full && remembered && known.Covers(found, observed.Now)
 	if suffices && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, known.Resource.UID, known.Resource.Version) {
+		r.memories.of(key).unseen = unseen{}
 		return known.Sorted(found), nil
 	}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(mapping.GroupVersionKind)
 	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
+		r.memories.of(key).unseen = unseen{}
 		return decide.Resource{Problem: decide.ReadProblem(reference, mapping, key.Namespace, err)}, nil
 	}
 	poll = r.untilShown(poll, mapping.Resource, key, reference.Name)
@@ -144,18 +146,25 @@ func (r *Reconciler) mapNamed(reference propagationv1alpha1.ResourceReference, k
 	return mapping, nil
 }
 
+// unseen is a resource that its watch does not show, and since when.
+type unseen struct {
+	resource schema.GroupVersionResource
+	name     string
+	since    time.Time
+}
+
 // untilShown returns when to read again a resource that was just read. If it is deleted before
 // its watch shows it, nobody is woken. The longer that takes, the more seldom it is read.
 func (r *Reconciler) untilShown(poll time.Duration, resource schema.GroupVersionResource, key types.NamespacedName, name string) time.Duration {
 	memory, now := r.memories.of(key), r.Clock.Now()
-	switch {
-	case r.Resources.Shows(resource, key.Namespace, name):
-		memory.unseen = time.Time{}
+	if r.Resources.Shows(resource, key.Namespace, name) {
+		memory.unseen = unseen{}
 		return poll
-	case memory.unseen.IsZero():
-		memory.unseen = now
 	}
-	return decide.Sooner(poll, min(max(now.Sub(memory.unseen), unseenPoll), unseenMost))
+	if memory.unseen.resource != resource || memory.unseen.name != name {
+		memory.unseen = unseen{resource: resource, name: name, since: now}
+	}
+	return decide.Sooner(poll, min(max(now.Sub(memory.unseen.since), unseenPoll), unseenMost))
 }
 
 // watchState returns what a failed watch of the kind means. Without permission to

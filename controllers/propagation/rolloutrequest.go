@@ -50,11 +50,13 @@ func (r *Reconciler) requestedRevision(ctx context.Context, object cached.Object
 	inputs += fmt.Sprint(unregistered(observed)) // they are compared when they return
 	last, remembered := r.memories.of(key).recall(observed.Generation, inputs)
 	if remembered && known.hasSomethingForAll(observed, last.Resource.Revision) && r.Resources.Unchanged(mapping.Resource, key.Namespace, reference.Name, last.Resource.UID, last.Resource.Version) {
+		r.memories.of(key).unseen = unseen{}
 		return last.Resource, nil
 	}
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(mapping.GroupVersionKind)
 	if err := r.Kinds.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: reference.Name}, template); err != nil {
+		r.memories.of(key).unseen = unseen{}
 		return decide.Resource{Problem: decide.ReadProblem(reference, mapping, key.Namespace, err)}, nil
 	}
 	poll = r.untilShown(poll, mapping.Resource, key, reference.Name)

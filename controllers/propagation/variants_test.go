@@ -317,6 +317,12 @@ func TestResourceThatItsWatchNeverShows(t *testing.T) {
 	if _, reason := look(); reason != propagationv1alpha1.ReasonResourceNotFound {
 		t.Errorf("%s, want ResourceNotFound", reason)
 	}
+	if err := b.server.Create(t.Context(), webDeployment()); err != nil {
+		t.Fatal(err)
+	}
+	if wait, _ := look(); wait == 0 || wait > unseenPoll {
+		t.Errorf("a new one: looks again in %v", wait)
+	}
 }
 
 // The same holds when a rollout has ended, and nothing else is to come.

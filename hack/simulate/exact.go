@@ -297,7 +297,7 @@ func (w *World) hasTerms(ctx context.Context, object cached.Object) error {
 }
 
 // differsInTerms returns how a Work differs from what it should be, whatever its content is;
-// empty if it does not. stays means that it may be suspended or not.
+// empty if it does not. stays means that it may be suspended although nobody asks for it.
 func differsInTerms(object cached.Object, cluster string, work *workv1alpha1.Work, stays bool) string {
 	owner := types.NamespacedName{Namespace: work.Annotations[propagationv1alpha1.OwnerNamespaceAnnotation], Name: work.Annotations[propagationv1alpha1.OwnerNameAnnotation]}
 	suspended := isSuspended(object.GetSpec(), cluster)
@@ -306,7 +306,7 @@ func differsInTerms(object cached.Object, cluster string, work *workv1alpha1.Wor
 		return fmt.Sprintf("it names %s as its owner", owner)
 	case !slices.Contains(work.Finalizers, util.ExecutionControllerFinalizer):
 		return "it lacks the finalizer of Karmada"
-	case ptr.Deref(work.Spec.SuspendDispatching, false) != suspended && !isHeldBack(object, cluster) && !stays:
+	case ptr.Deref(work.Spec.SuspendDispatching, false) != suspended && !isHeldBack(object, cluster) && (suspended || !stays):
 		return fmt.Sprintf("suspended: %t", !suspended)
 	case ptr.Deref(work.Spec.PreserveResourcesOnDeletion, false) != preserves(object):
 		return fmt.Sprintf("preserves: %t", !preserves(object))

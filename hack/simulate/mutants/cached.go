@@ -34,7 +34,7 @@ var inCached = []Mutant{
 		Name:  "a resource that its watch has not shown yet is not read again",
 		Theme: "watches",
 		Test:  "TestResourceThatItsWatchNeverShows",
-		Edits: one("propagation/resource.go", "Reconciler.untilShown", `return decide.Sooner(poll, min(max(now.Sub(memory.unseen), unseenPoll), unseenMost))`, `return poll`),
+		Edits: one("propagation/resource.go", "Reconciler.untilShown", `return decide.Sooner(poll, min(max(now.Sub(memory.unseen.since), unseenPoll), unseenMost))`, `return poll`),
 	},
 	{
 		Name:  "what another owner has read of a Work counts after its end",
